@@ -1,0 +1,136 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// postgresBin is the folder of initdb and postgres: FENCED_TEST_POSTGRES_BIN,
+// the newest of Debian's, or where the PATH has initdb.
+func postgresBin() (string, error) {
+	if dir := os.Getenv("FENCED_TEST_POSTGRES_BIN"); dir != "" {
+		_, err := exec.LookPath(filepath.Join(dir, "initdb"))
+		return dir, missingBinary(err)
+	}
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {
+		slices.SortFunc(found, func(a, b string) int { return debianVersion(a) - debianVersion(b) })
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	path, err := exec.LookPath("initdb")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	return filepath.Dir(path), missingBinary(err)
+}
+
+func missingBinary(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+func debianVersion(initdb string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb))))
+	return n
+}
+
+// account is the user that the server runs as; nil is our own.
+type account struct{ uid, gid int }
+
+// postgresAccount exists because Postgres refuses to run as root.
+func postgresAccount() (*account, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.Atoi(u.Uid)
+		gid, err2 := strconv.Atoi(u.Gid)
+		return &account{uid, gid}, errors.Join(err1, err2)
+	}
+	return nil, fmt.Errorf("%w: we are root, and there is no user postgres or nobody", ErrUnavailable)
+}
+
+func (a *account) apply(cmd *exec.Cmd) *exec.Cmd {
+	if a != nil {
+		asUser(cmd, a.uid, a.gid)
+	}
+	return cmd
+}
+
+// postgresSettings are fast and still lose nothing to kill -9: fsync is for
+// machines that lose power, and the page cache outlives the server.
+var postgresSettings = []string{
+	"listen_addresses=127.0.0.1", "fsync=off", "full_page_writes=off", "synchronous_commit=on",
+	"max_connections=200", "shared_buffers=64MB", "jit=off", "wal_level=logical",
+	"dynamic_shared_memory_type=mmap", // in the data directory, so it goes with it
+}
+
+func (local) Postgres(args []string) (Server, error) {
+	bin, err := postgresBin()
+	if err != nil {
+		return nil, err
+	}
+	who, err := postgresAccount()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newChild("fenced-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(c.dir, "data")
+	if err := initPostgres(bin, c.dir, data, who); err != nil {
+		c.port.Release()
+		return nil, errors.Join(err, os.RemoveAll(c.dir))
+	}
+	all := []string{"-D", data, "-p", strconv.Itoa(c.port.Number), "-c", "unix_socket_directories=" + c.dir}
+	for _, s := range postgresSettings {
+		all = append(all, "-c", s)
+	}
+	all = append(all, args...)
+	c.command = func() *exec.Cmd { return who.apply(command(c.dir, nil, filepath.Join(bin, "postgres"), all...)) }
+	c.prepare = func() { removeLockFile(data) }
+	c.quit = syscall.SIGQUIT // ends at once and removes the shared memory
+	return c.startOnce()
+}
+
+func initPostgres(bin, dir, data string, who *account) error {
+	if who != nil {
+		if err := os.Chown(dir, who.uid, who.gid); err != nil {
+			return err
+		}
+	}
+	cmd := who.apply(command(dir, nil, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres",
+		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"))
+	p, err := startProcess(cmd)
+	if err != nil {
+		return err
+	}
+	<-p.Exited()
+	if p.err != nil {
+		return fmt.Errorf("initdb: %w: %s", p.err, p.Output())
+	}
+	return nil
+}
+
+// removeLockFile removes what kill -9 leaves. Its process ID may belong to
+// somebody else by now, and then Postgres would not start.
+func removeLockFile(data string) {
+	err := os.Remove(filepath.Join(data, "postmaster.pid"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		panic(fmt.Sprintf("testenv: %v", err))
+	}
+}

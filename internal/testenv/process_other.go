@@ -1,0 +1,31 @@
+//go:build !linux
+
+package testenv
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+)
+
+// errLinux says what is missing elsewhere: only the descendants of a process
+// and signals to them; everything else works.
+var errLinux = errors.New("pausing a process needs Linux")
+
+func startChild(cmd *exec.Cmd) error { return cmd.Start() }
+
+func stopTree(root int) ([]int, error) { return []int{root}, errLinux }
+
+func resumeTree(int) error { return errLinux }
+
+func killAll(pids []int) {
+	for _, pid := range pids {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
+}
+
+func alive(int) bool { return false }
+
+func asUser(*exec.Cmd, int, int) {}

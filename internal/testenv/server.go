@@ -1,0 +1,138 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Server is a running server and the harm that can be done to it. A [Provider]
+// makes it.
+type Server interface {
+	// Addr is where the server itself listens, host:port. It never changes.
+	Addr() string
+	// Start runs the server again after Kill, on the same address and data.
+	Start() error
+	// Pause stops every process of the server: connections stay, nothing answers.
+	Pause() error
+	// Resume ends a pause.
+	Resume() error
+	// Kill is kill -9 of every process of the server, paused or not.
+	Kill() error
+	// Stop ends the server for good and removes its data.
+	Stop() error
+	// Exited is closed once the server has ended; nil where that is not known.
+	Exited() <-chan struct{}
+	// Log is the end of what the server has printed.
+	Log() string
+}
+
+// Provider starts servers. Its errors match [ErrUnavailable] when it cannot
+// serve at all here, so that the next provider is asked.
+type Provider interface {
+	// Name is what FENCED_TEST_MODE calls it.
+	Name() string
+	// Redis starts an empty server with extra configuration arguments.
+	Redis(args []string) (Server, error)
+	// Postgres starts an empty server with extra arguments of the server
+	// program. The user "postgres" needs no password from 127.0.0.1.
+	Postgres(args []string) (Server, error)
+}
+
+// ErrUnavailable is matched by the error of a provider that cannot serve here.
+var ErrUnavailable = errors.New("unavailable")
+
+// errNotOurs is what a server named by address says to Pause and the like.
+var errNotOurs = errors.New("the server belongs to somebody else and can only be reached")
+
+var (
+	providersMu sync.Mutex
+	registered  []Provider
+)
+
+// Register adds a provider, which is asked before the local binaries. Packages
+// call it from init.
+func Register(p Provider) {
+	providersMu.Lock()
+	defer providersMu.Unlock()
+	registered = append(registered, p)
+}
+
+func providers() []Provider {
+	providersMu.Lock()
+	defer providersMu.Unlock()
+	return append(append([]Provider{foreign{}}, registered...), local{})
+}
+
+// startFirst asks the providers in turn, or ends the test with their reasons.
+func startFirst(tb testing.TB, service string, run func(Provider) (Server, error)) Server {
+	tb.Helper()
+	var reasons []string
+	for _, p := range providers() {
+		if !allowed(p.Name()) {
+			continue
+		}
+		s, err := run(p)
+		if err == nil {
+			return s
+		}
+		if !errors.Is(err, ErrUnavailable) {
+			tb.Fatalf("testenv: %s by %s: %v", service, p.Name(), err)
+		}
+		reasons = append(reasons, p.Name()+": "+err.Error())
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, fmt.Sprintf("FENCED_TEST_MODE=%s has no provider in this test binary",
+			os.Getenv("FENCED_TEST_MODE")))
+	}
+	Missing(tb, service, strings.Join(reasons, "; "))
+	return nil
+}
+
+// harm does something to a server, or ends the test.
+func harm(tb testing.TB, service, what string, do func() error) {
+	tb.Helper()
+	err := do()
+	if errors.Is(err, errNotOurs) {
+		Missing(tb, service, "to "+what+" it: "+err.Error())
+	}
+	if err != nil {
+		tb.Fatalf("testenv: %s %s: %v", what, service, err)
+	}
+}
+
+// startFrom asks one provider, or ends the test.
+func startFrom(tb testing.TB, p Provider, run func(Provider) (Server, error)) Server {
+	tb.Helper()
+	if !allowed(p.Name()) {
+		Missing(tb, p.Name(), "FENCED_TEST_MODE="+os.Getenv("FENCED_TEST_MODE"))
+	}
+	s, err := run(p)
+	if errors.Is(err, ErrUnavailable) {
+		Missing(tb, p.Name(), err.Error())
+	}
+	if err != nil {
+		tb.Fatalf("testenv: %s: %v", p.Name(), err)
+	}
+	return s
+}
+
+func stopServer(tb testing.TB, service string, s Server) {
+	tb.Helper()
+	if err := s.Stop(); err != nil {
+		tb.Errorf("testenv: stop %s: %v", service, err)
+	}
+}
+
+func proxyFor(tb testing.TB, s Server) *Proxy {
+	tb.Helper()
+	p, err := NewProxy(s.Addr())
+	if err != nil {
+		tb.Fatalf("testenv: %v", err)
+	}
+	tb.Cleanup(func() { _ = p.Close() })
+	return p
+}
