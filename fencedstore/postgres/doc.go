@@ -1,0 +1,134 @@
+// Package postgres guards work in a Postgres database with fences: a holder of
+// a lock who was paused for too long is refused by the database itself. It is
+// built on pgx; [GuardSQL] serves database/sql. Import it as fencedpg where the
+// name collides. The SQL functions it calls are in package migrations.
+//
+//	holder A                      Postgres                     holder B
+//	claim 41 ───────────────────▶ mark 41
+//	BEGIN; guard 41 ────────────▶ ok, until A's COMMIT
+//	UPDATE … ; COMMIT ──────────▶ done
+//	~ paused, the lease ends ~
+//	                              mark 42 ◀─────────────────── claim 42
+//	                              ok ◀──────────────────────── BEGIN; guard 42
+//	~ wakes up ~
+//	BEGIN; guard 41 ────────────▶ ZF001: 42 was claimed
+//	                              done ◀────────────────────── UPDATE … ; COMMIT
+//
+// # Two steps
+//
+// [Store.Claim] raises the resource's high-water mark in a transaction of its
+// own. A holder claims once, before it reads anything. It waits until every
+// transaction under an older guard has ended, so that what the holder reads
+// next is final.
+//
+// The guard is the first statement of a transaction that reads or writes for
+// the holder. It checks that the fence is the newest claim, and keeps it so
+// until the transaction ends. It never raises the mark. All of these are guards:
+//
+//   - [Store.InTx], a transaction with a callback
+//   - [Store.SendBatch], a batch in one round trip
+//   - [Store.Exec], one statement in one round trip
+//   - [Store.Repo], the DBTX of code that sqlc generates, fence from the context
+//   - [Guard] and [GuardSQL], inside a transaction of the caller's
+//
+// A check that is not part of the writing transaction is no guard: a SELECT and
+// then an UPDATE, in any isolation level, lets a stale write through.
+//
+// # Guarantees
+//
+// When Claim has returned nil, no transaction guarded by an older fence commits
+// any more, and none that reads is told anything. A refused call changes
+// nothing. Two holders with the same fence ID are told apart. This holds for
+// every isolation level and every execution mode of pgx, and with the lock
+// service gone.
+//
+// # What it does not do
+//
+// Statements without a guard are not stopped. A guard covers the rows that the
+// caller says belong to the resource; it does not know them. Do not keep a
+// fence in an integer column: IDs made by package fencedlock need a bigint.
+//
+// A server that loses committed transactions loses claims: an asynchronous
+// standby that is promoted, an older backup. The holder then finds
+// [fencedstore.ErrNotClaimed] and must make sure it still holds the lock, claim
+// again and read everything again. With synchronous replication nothing is
+// lost, as long as nobody cancels a commit that waits for the standby: the
+// server reports such a claim as done, with a warning (SQLSTATE 01000) that
+// only the connection's OnNotice sees.
+//
+// # Errors
+//
+// Refusals are those of package fencedstore, with the server's error behind
+// them: *[fencedstore.StaleError] (SQLSTATE ZF001), *[fencedstore.FenceReusedError]
+// (ZF002), *[fencedstore.NotClaimedError] (ZF003); all are found by [errors.As],
+// like *pgconn.PgError. A claim that waits too long is a *[BusyError].
+//
+// [fencedstore.ErrUnknownOutcome] means that a request was sent and its answer
+// did not arrive, or the server went away. Every other error means that nothing
+// was committed, except [CallbackError]. When a context has ended, the error
+// matches its cause as well.
+//
+// # Isolation levels
+//
+// At read committed the guard takes an advisory lock, shared, and then checks
+// the fence in a statement of its own. At repeatable read and serializable it
+// also locks the row of the fence, since the snapshot may be older than the
+// lock; when a claim came between, Postgres says 40001. [Store.InTx],
+// [Store.SendBatch], [Store.Exec] and [Store.Repo] then try once more at once,
+// for nothing has run yet, and get the verdict. A 40001 from the caller's own
+// statements, or from COMMIT, is returned: repeat the whole call.
+//
+// Claims run at read committed whatever default_transaction_isolation says.
+//
+// # Paused holders
+//
+// A holder that is paused inside a transaction keeps its successor's claim
+// waiting. [Store.InTx] therefore sets idle_in_transaction_session_timeout, for
+// that transaction only, to Options.IdleTimeout or to what the context has left
+// if that is less: give it a context that ends with the lease, and a successor
+// waits no longer than that. A server that is still busy with the holder's
+// statement, or with sending it rows that it does not read, is not idle; on
+// Postgres 17 and later transaction_timeout bounds that too. [BusyError] names
+// the server processes; pg_terminate_backend ends them.
+//
+// # Rights
+//
+// A role needs USAGE on the schema fencedstore and EXECUTE on four of its
+// functions, nothing on its table:
+//
+//	GRANT USAGE ON SCHEMA fencedstore TO app;
+//	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
+//	  fencedstore.guard, fencedstore.holders TO app;
+//
+// [Store.Check] says which are missing. The name of the schema is fixed. Whoever
+// may execute claim can lock others out of a resource by claiming a huge fence.
+//
+// # Poolers
+//
+// Locks and settings are those of one transaction, so that transaction pooling
+// is fine, in the execution modes of pgx that the pooler supports: exec and
+// simple_protocol anywhere, cache_statement where the pooler keeps prepared
+// statements apart. Only migrations need a session, see package
+// migrations/migrate.
+//
+// Batches are one round trip once the connection knows the statements; in the
+// modes cache_statement, cache_describe and describe_exec pgx describes new ones
+// first, which is another.
+//
+// # Names
+//
+// A resource may be any bytes; Postgres text may not. The table holds valid
+// UTF-8 as it is, except that a backslash is doubled, and writes a NUL or an
+// invalid byte as \xNN. No two resources have the same text. The database's
+// encoding must be UTF8 for names beyond ASCII.
+//
+// The locks are advisory locks with the class 1179538243 and a hash of the name.
+// Two names with an equal hash wait for each other and are otherwise apart. An
+// application that uses that class for its own advisory locks is not.
+//
+// # Concurrency
+//
+// A [Store] on a pool is safe for concurrent use. Each call uses one connection
+// from beginning to end and never waits for a second one while it holds the
+// first: a pool of one works.
+package postgres

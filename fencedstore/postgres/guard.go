@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fenced-go/fenced/fencedstore"
+)
+
+// Guard puts a transaction of the caller's under the guard of f, from here to
+// its end. Call it first, before any read or write: what came before was not
+// guarded, and at repeatable read and serializable an older snapshot is an
+// error (SQLSTATE 40001) that running the whole transaction again cures. Call
+// it outside savepoints: rolling back to one gives the guard up.
+//
+// Refusals are those of [Store.InTx]. After any error the transaction can only
+// be rolled back. The time left in ctx, if it has a deadline, becomes the
+// transaction's idle_in_transaction_session_timeout unless that is shorter.
+//
+// A guarded transaction may be under several guards. To keep two of them from
+// waiting for each other while claims queue, take them in the same order
+// everywhere.
+func Guard(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+	if err := begun(ctx, "guard", f); err != nil {
+		return err
+	}
+	if tx == nil {
+		return failed(ctx, "guard", f, errNoTx)
+	}
+	if _, err := tx.Exec(ctx, guardSQL, guardArgs(f, remainder(ctx, 0))...); err != nil {
+		return failed(ctx, "guard", f, err)
+	}
+	return nil
+}
+
+// GuardSQL is [Guard] for database/sql, with pgx's driver or any other whose
+// errors have an SQLState method.
+func GuardSQL(ctx context.Context, tx *sql.Tx, f fencedstore.Fence) error {
+	if err := begun(ctx, "guard", f); err != nil {
+		return err
+	}
+	if tx == nil {
+		return failed(ctx, "guard", f, errNoTx)
+	}
+	if _, err := tx.ExecContext(ctx, guardSQL, guardArgs(f, remainder(ctx, 0))...); err != nil {
+		return failed(ctx, "guard", f, err)
+	}
+	return nil
+}
+
+var errNoTx = errors.New("the transaction is nil")

@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// session is the one connection that a call uses from its first statement to
+// its last: guarded work never takes a second one.
+type session struct {
+	DB
+	conn    *pgx.Conn // nil when DB does not show it
+	release func()
+}
+
+// session takes a connection. An error means that nothing was sent.
+func (s *Store) session(ctx context.Context) (*session, error) {
+	switch db := s.db.(type) {
+	case *pgxpool.Pool:
+		c, err := db.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &session{DB: c, conn: c.Conn(), release: c.Release}, nil
+	case *pgxpool.Conn:
+		return &session{DB: db, conn: db.Conn(), release: func() {}}, nil
+	case *pgx.Conn:
+		return &session{DB: db, conn: db, release: func() {}}, nil
+	default:
+		return &session{DB: db, release: func() {}}, nil
+	}
+}
+
+// alive says that the connection is known to be in step with its server. After
+// an error that the server did not send, that means it was found by the client
+// before anything was sent.
+func (ss *session) alive() bool { return ss.conn != nil && !ss.conn.IsClosed() }

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fenced-go/fenced/fencedstore"
+)
+
+const (
+	// rollbackWithin bounds a rollback, which runs after its context has ended.
+	rollbackWithin = 5 * time.Second
+	// maxAttempts bounds how often a guard is sent again because a claim came
+	// between its snapshot and its lock.
+	maxAttempts = 3
+)
+
+// errEnded is about a callback that sent COMMIT or ROLLBACK.
+var errEnded = fmt.Errorf("the callback ended the transaction itself: %w", pgx.ErrTxClosed)
+
+// InTx runs fn in a transaction guarded by f: f is the newest claim of its
+// resource from before fn begins until the transaction has ended. It commits
+// when fn returns nil, and returns nil only when the server has acknowledged
+// that. It rolls back when fn returns an error, when it panics, and when ctx
+// has ended. It uses one connection and as many round trips as an unguarded
+// transaction: BEGIN and the guard travel together.
+//
+// fn must not end the transaction itself, and must send what belongs to it
+// through tx: anything else is not guarded. Savepoints (tx.Begin) are fine.
+//
+// A stale f is a *[fencedstore.StaleError], another holder's a
+// *[fencedstore.FenceReusedError], one that was never claimed here a
+// *[fencedstore.NotClaimedError]; fn was not called then. An error of fn is
+// returned as it is. When the answer to COMMIT did not arrive the error is an
+// ErrUnknownOutcome; every other error means that nothing was committed.
+// Errors of the server are found by errors.As(err, *pgconn.PgError): a 40001
+// is returned, not repeated, because fn has run.
+func (s *Store) InTx(ctx context.Context, f fencedstore.Fence, fn func(tx pgx.Tx) error) error {
+	return s.InTxOptions(ctx, f, pgx.TxOptions{}, fn)
+}
+
+// InTxOptions is [Store.InTx] with an isolation level and access mode. Every
+// level is guarded. At repeatable read and serializable the guard locks the row
+// of the fence, which a read-only transaction may not do (SQLSTATE 25006).
+func (s *Store) InTxOptions(ctx context.Context, f fencedstore.Fence, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	if err := begun(ctx, "begin", f); err != nil {
+		return err
+	}
+	ss, err := s.session(ctx)
+	if err != nil {
+		return failed(ctx, "begin", f, err)
+	}
+	defer ss.release()
+	tx, err := s.begin(ctx, ss, f, opts)
+	if err != nil {
+		return failed(ctx, "begin", f, err)
+	}
+	defer rollback(ctx, tx) // after a commit it does nothing; it also ends a panic's
+	if err := fn(tx); err != nil {
+		if r := refused(f, err); r != nil {
+			return r
+		}
+		return err
+	}
+	return commit(ctx, tx, f)
+}
+
+func commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+	if ctx.Err() != nil {
+		return failed(ctx, "commit", f, ctx.Err())
+	}
+	if tx.Conn().PgConn().TxStatus() == 'I' {
+		return failed(ctx, "commit", f, errEnded)
+	}
+	return outcome(ctx, "commit", f, tx.Commit(ctx), false)
+}
+
+// begin sends BEGIN and the guard together. A guard that meets a snapshot older
+// than the claim it waited for gets a new one: nothing else has run yet.
+func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opts pgx.TxOptions) (pgx.Tx, error) {
+	for attempt := 1; ; attempt++ {
+		b := &pgx.Batch{}
+		b.BeginTx(opts)
+		b.Queue(guardSQL, guardArgs(f, remainder(ctx, s.opts.IdleTimeout))...)
+		br := ss.SendBatch(ctx, b)
+		tx, err := br.Tx(), br.Close()
+		if err == nil {
+			return tx, nil
+		}
+		rollback(ctx, tx)
+		if !hasCode(err, codeSerialization) || attempt == maxAttempts {
+			return nil, err
+		}
+	}
+}
+
+// rollback ends a transaction whatever ctx says, so that its connection can be
+// used again.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
+	defer cancel()
+	_ = tx.Rollback(ctx) // pgx closes the connection when it fails
+}
