@@ -14,6 +14,7 @@ import (
 // to somebody: they cannot be configured, paused or killed.
 type foreign struct{}
 
+// Name implements [Provider].
 func (foreign) Name() string { return "url" }
 
 // given is a server named by URL.
@@ -22,14 +23,29 @@ type given struct {
 	stop func() error
 }
 
-func (g *given) Addr() string          { return g.addr }
-func (*given) Start() error            { return errNotOurs }
-func (*given) Pause() error            { return errNotOurs }
-func (*given) Resume() error           { return errNotOurs }
-func (*given) Kill() error             { return errNotOurs }
-func (g *given) Stop() error           { return g.stop() }
+// Addr implements [Server].
+func (g *given) Addr() string { return g.addr }
+
+// Start implements [Server].
+func (*given) Start() error { return errNotOurs }
+
+// Pause implements [Server].
+func (*given) Pause() error { return errNotOurs }
+
+// Resume implements [Server].
+func (*given) Resume() error { return errNotOurs }
+
+// Kill implements [Server].
+func (*given) Kill() error { return errNotOurs }
+
+// Stop implements [Server]; the server itself goes on.
+func (g *given) Stop() error { return g.stop() }
+
+// Exited implements [Server].
 func (*given) Exited() <-chan struct{} { return nil }
-func (*given) Log() string             { return "" }
+
+// Log implements [Server].
+func (*given) Log() string { return "" }
 
 // knobURL reads a knob; errors never show it, since it may hold a password.
 func knobURL(knob, port string, args []string) (*url.URL, error) {
@@ -53,6 +69,7 @@ func knobURL(knob, port string, args []string) (*url.URL, error) {
 // givenRedis lets one test at a time have the one server there is.
 var givenRedis sync.Mutex
 
+// Redis implements [Provider]. Stop flushes the server.
 func (foreign) Redis(args []string) (Server, error) {
 	const knob = "FENCED_TEST_REDIS_URL"
 	u, err := knobURL(knob, "6379", args)
@@ -88,6 +105,8 @@ func mustBeEmpty(addr, knob string) error {
 	return nil
 }
 
+// Postgres implements [Provider]. Tests may share the server: each makes a
+// database of its own.
 func (foreign) Postgres(args []string) (Server, error) {
 	u, err := knobURL("FENCED_TEST_POSTGRES_URL", "5432", args)
 	if err != nil {
@@ -95,6 +114,9 @@ func (foreign) Postgres(args []string) (Server, error) {
 	}
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, errors.New("FENCED_TEST_POSTGRES_URL: want postgres://user:password@host:port/database")
+	}
+	if _, err := pgExec(u, "SELECT 1"); err != nil {
+		return nil, fmt.Errorf("FENCED_TEST_POSTGRES_URL: %w", err)
 	}
 	return &given{addr: u.Host, stop: func() error { return nil }}, nil
 }

@@ -13,6 +13,16 @@ func allowed(provider string) bool {
 	return mode == "" || mode == "auto" || mode == provider
 }
 
+// checkMode fails a test on a mode that does not exist, which would otherwise
+// skip everything.
+func checkMode(tb testing.TB) {
+	tb.Helper()
+	mode := os.Getenv("FENCED_TEST_MODE")
+	if !slices.Contains([]string{"", "auto", "url", "docker", "local"}, mode) {
+		tb.Fatalf("testenv: FENCED_TEST_MODE=%s: want auto, url, docker or local", mode)
+	}
+}
+
 // Required says whether FENCED_TEST_REQUIRE demands a service: it names it, or
 // it is "all". What FENCED_TEST_MODE rules out is demanded by its name only.
 func Required(service string) bool {

@@ -2,18 +2,19 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 )
 
 // local runs the server binaries of this machine as child processes.
 type local struct{}
 
+// Name implements [Provider].
 func (local) Name() string { return "local" }
 
 // child is a server that is a child process.
@@ -28,8 +29,10 @@ type child struct {
 	proc *Process
 }
 
+// Addr implements [Server].
 func (c *child) Addr() string { return c.port.Addr() }
 
+// Start implements [Server].
 func (c *child) Start() error {
 	if c.prepare != nil {
 		c.prepare()
@@ -50,27 +53,36 @@ func (c *child) process() *Process {
 	return c.proc
 }
 
-func (c *child) Pause() error            { return c.process().pause() }
-func (c *child) Resume() error           { return c.process().resume() }
-func (c *child) Kill() error             { return c.process().kill() }
-func (c *child) Exited() <-chan struct{} { return c.process().Exited() }
-func (c *child) Log() string             { return c.process().Output() }
+// Pause implements [Server].
+func (c *child) Pause() error { return c.process().pause() }
 
+// Resume implements [Server].
+func (c *child) Resume() error { return c.process().resume() }
+
+// Kill implements [Server].
+func (c *child) Kill() error { return c.process().kill() }
+
+// Exited implements [Server].
+func (c *child) Exited() <-chan struct{} { return c.process().Exited() }
+
+// Log implements [Server].
+func (c *child) Log() string { return c.process().Output() }
+
+// Stop implements [Server].
 func (c *child) Stop() error {
-	err := c.process().ask(c.quit, endWithin)
+	return errors.Join(c.process().ask(c.quit, endWithin), c.discard())
+}
+
+// discard gives back what the server had.
+func (c *child) discard() error {
 	c.port.Release()
-	if rmErr := os.RemoveAll(c.dir); err == nil {
-		err = rmErr
-	}
-	return err
+	return os.RemoveAll(c.dir)
 }
 
 // startOnce is the first start; a server that cannot start leaves nothing.
 func (c *child) startOnce() (Server, error) {
 	if err := c.Start(); err != nil {
-		c.port.Release()
-		_ = os.RemoveAll(c.dir)
-		return nil, err
+		return nil, errors.Join(err, c.discard())
 	}
 	return c, nil
 }
@@ -88,10 +100,22 @@ func redisBinary() (string, error) {
 	return path, nil
 }
 
-func (local) Redis(args []string) (Server, error) { return localRedis(nil, args) }
+// Redis implements [Provider].
+func (local) Redis(args []string) (Server, error) {
+	return startRedis(nil, func(c *child) ([]string, error) { return c.redisArgs(args), nil })
+}
 
-// localRedis starts redis-server with more environment.
-func localRedis(env, args []string) (Server, error) {
+// redisArgs are the arguments of a plain server.
+func (c *child) redisArgs(more []string) []string {
+	return append([]string{
+		"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir,
+		"--save", "", "--protected-mode", "no", "--enable-debug-command", "yes",
+	}, more...)
+}
+
+// startRedis runs redis-server with more environment, and with the arguments
+// that configure makes once the port is known.
+func startRedis(env []string, configure func(*child) ([]string, error)) (Server, error) {
 	bin, err := redisBinary()
 	if err != nil {
 		return nil, err
@@ -100,12 +124,12 @@ func localRedis(env, args []string) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args = append([]string{
-		"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir,
-		"--save", "", "--protected-mode", "no", "--enable-debug-command", "yes",
-	}, args...)
+	args, err := configure(c)
+	if err != nil {
+		return nil, errors.Join(err, c.discard())
+	}
 	c.command = func() *exec.Cmd { return command(c.dir, env, bin, args...) }
-	c.quit = syscall.SIGKILL // nothing of it is worth an orderly end
+	c.quit = os.Kill // nothing of it is worth an orderly end
 	return c.startOnce()
 }
 

@@ -78,6 +78,7 @@ var postgresSettings = []string{
 	"dynamic_shared_memory_type=mmap", // in the data directory, so it goes with it
 }
 
+// Postgres implements [Provider].
 func (local) Postgres(args []string) (Server, error) {
 	bin, err := postgresBin()
 	if err != nil {
@@ -93,8 +94,7 @@ func (local) Postgres(args []string) (Server, error) {
 	}
 	data := filepath.Join(c.dir, "data")
 	if err := initPostgres(bin, c.dir, data, who); err != nil {
-		c.port.Release()
-		return nil, errors.Join(err, os.RemoveAll(c.dir))
+		return nil, errors.Join(err, c.discard())
 	}
 	all := []string{"-D", data, "-p", strconv.Itoa(c.port.Number), "-c", "unix_socket_directories=" + c.dir}
 	for _, s := range postgresSettings {

@@ -82,10 +82,10 @@ func (c *pgConn) startup(u *url.URL) error {
 
 // authenticate answers the request for authentication in an R message.
 func (c *pgConn) authenticate(u *url.URL, body []byte) error {
-	const ok, cleartext, sasl = 0, 3, 10
+	const ok, cleartext, sasl, saslFinal = 0, 3, 10, 12
 	password, _ := u.User.Password()
 	switch method := binary.BigEndian.Uint32(body); method {
-	case ok:
+	case ok, saslFinal:
 		return nil
 	case cleartext:
 		return c.send('p', password+"\x00")

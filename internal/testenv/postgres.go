@@ -28,7 +28,7 @@ func NewPostgres(tb testing.TB, args ...string) *Postgres {
 // it out, or a provider that cannot serve, ends the test as missing.
 func NewPostgresFrom(tb testing.TB, p Provider, args ...string) *Postgres {
 	tb.Helper()
-	return postgresOn(tb, startFrom(tb, p, func(p Provider) (Server, error) { return p.Postgres(args) }))
+	return postgresOn(tb, startFrom(tb, p.Name(), p, func(p Provider) (Server, error) { return p.Postgres(args) }))
 }
 
 func postgresOn(tb testing.TB, s Server) *Postgres {
@@ -81,6 +81,12 @@ func (p *Postgres) URL(db string) string { return p.at(p.Proxy.Addr(), db).Strin
 // disturbs.
 func (p *Postgres) DirectURL(db string) string { return p.at(p.srv.Addr(), db).String() }
 
+// Addr is the server through its proxy, host:port.
+func (p *Postgres) Addr() string { return p.Proxy.Addr() }
+
+// DirectAddr is the server itself, host:port.
+func (p *Postgres) DirectAddr() string { return p.srv.Addr() }
+
 // Do runs statements in a database at the server itself, and returns the rows
 // of the last one as text, NULL as "". An error fails the test.
 func (p *Postgres) Do(tb testing.TB, db, sql string) [][]string {
@@ -121,6 +127,3 @@ func (p *Postgres) Start(tb testing.TB) {
 
 // Log is the end of what the server has printed.
 func (p *Postgres) Log() string { return p.srv.Log() }
-
-// DirectAddr is the server itself, host:port.
-func (p *Postgres) DirectAddr() string { return p.srv.Addr() }

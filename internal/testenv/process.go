@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,14 @@ func (p *Process) Exited() <-chan struct{} { return p.done }
 
 // Output is the end of what the process has printed, up to a megabyte.
 func (p *Process) Output() string { return p.out.String() }
+
+// ExitCode is how an ended process ended, -1 when by a signal or not yet.
+func (p *Process) ExitCode() int {
+	if p.running() {
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
 
 // Wait waits for the process to end by itself and returns what
 // [exec.Cmd.Wait] does. It fails the test when within passes before.
@@ -139,15 +148,7 @@ func (p *Process) kill() error {
 // await waits for all of them: only the first is a child to wait for.
 func (p *Process) await(pids []int) error {
 	gone := poll(endWithin, func() bool {
-		if p.running() {
-			return false
-		}
-		for _, pid := range pids[min(1, len(pids)):] {
-			if alive(pid) {
-				return false
-			}
-		}
-		return true
+		return !p.running() && !slices.ContainsFunc(pids[min(1, len(pids)):], alive)
 	})
 	if !gone {
 		return fmt.Errorf("process %d is still there %v after kill -9", p.Pid(), endWithin)

@@ -48,7 +48,7 @@ func tree(root int) []int {
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
 		for _, list := range lists {
 			b, _ := os.ReadFile(list) // the thread may have ended
-			for _, field := range strings.Fields(string(b)) {
+			for field := range strings.FieldsSeq(string(b)) {
 				if pid, err := strconv.Atoi(field); err == nil {
 					pids = append(pids, pid)
 				}

@@ -23,7 +23,7 @@ func NewRedis(tb testing.TB, args ...string) *Redis {
 // a provider that cannot serve, ends the test as missing.
 func NewRedisFrom(tb testing.TB, p Provider, args ...string) *Redis {
 	tb.Helper()
-	return redisOn(tb, startFrom(tb, p, func(p Provider) (Server, error) { return p.Redis(args) }))
+	return redisOn(tb, startFrom(tb, p.Name(), p, func(p Provider) (Server, error) { return p.Redis(args) }))
 }
 
 // redisOn puts the proxy before a server and leaves both to the test's end.

@@ -70,6 +70,7 @@ func providers() []Provider {
 // startFirst asks the providers in turn, or ends the test with their reasons.
 func startFirst(tb testing.TB, service string, run func(Provider) (Server, error)) Server {
 	tb.Helper()
+	checkMode(tb)
 	var reasons []string
 	for _, p := range providers() {
 		if !allowed(p.Name()) {
@@ -104,15 +105,16 @@ func harm(tb testing.TB, service, what string, do func() error) {
 	}
 }
 
-// startFrom asks one provider, or ends the test.
-func startFrom(tb testing.TB, p Provider, run func(Provider) (Server, error)) Server {
+// startFrom asks one provider, or ends the test for want of a service.
+func startFrom(tb testing.TB, service string, p Provider, run func(Provider) (Server, error)) Server {
 	tb.Helper()
+	checkMode(tb)
 	if !allowed(p.Name()) {
-		Missing(tb, p.Name(), "FENCED_TEST_MODE="+os.Getenv("FENCED_TEST_MODE"))
+		Missing(tb, service, "FENCED_TEST_MODE="+os.Getenv("FENCED_TEST_MODE")+" rules it out")
 	}
 	s, err := run(p)
 	if errors.Is(err, ErrUnavailable) {
-		Missing(tb, p.Name(), err.Error())
+		Missing(tb, service, err.Error())
 	}
 	if err != nil {
 		tb.Fatalf("testenv: %s: %v", p.Name(), err)
