@@ -1,0 +1,4 @@
+package migrate
+
+// UpFiles is Up with other migrations.
+var UpFiles = up
