@@ -3,7 +3,10 @@ package fencedstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fenced-go/fenced/fencedstore"
 )
@@ -56,4 +59,36 @@ func TestNewContextPanicsOnNil(t *testing.T) {
 	}()
 	var none context.Context
 	fencedstore.NewContext(none, valid)
+}
+
+func TestContextTellsTheRestOfALease(t *testing.T) {
+	t.Parallel()
+	left := 3 * time.Second
+	ctx := fencedstore.NewLeaseContext(t.Context(), valid, func() time.Duration { return left })
+	if got, err := fencedstore.FromContext(ctx); err != nil || got != valid {
+		t.Errorf("fence: got %v, %v, want %v", got, err, valid)
+	}
+	if got, known := fencedstore.Remaining(ctx); got != left || !known {
+		t.Errorf("remaining: got %v, %v, want %v, true", got, known, left)
+	}
+	left = 0
+	if got, known := fencedstore.Remaining(ctx); got != 0 || !known {
+		t.Errorf("remaining of an ended lease: got %v, %v, want 0, true", got, known)
+	}
+	var none context.Context
+	for name, ctx := range map[string]context.Context{
+		"nil": none, "bare": t.Context(), "fence only": fencedstore.NewContext(ctx, valid),
+	} {
+		if got, known := fencedstore.Remaining(ctx); known || got != 0 {
+			t.Errorf("%s: got %v, %v, want 0, false", name, got, known)
+		}
+	}
+}
+
+// A context prints the values it carries by their String method.
+func TestPrintingAContextDoesNotShowTheHolder(t *testing.T) {
+	t.Parallel()
+	if got := fmt.Sprint(fencedstore.NewContext(t.Context(), valid)); strings.Contains(got, valid.Holder) {
+		t.Errorf("got %s, which shows the holder", got)
+	}
 }
