@@ -45,6 +45,28 @@ type Provider interface {
 // ErrUnavailable is matched by the error of a provider that cannot serve here.
 var ErrUnavailable = errors.New("unavailable")
 
+// RedisArgs are the arguments that a provider gives to redis-server: nothing is
+// written to disk, connections from outside the container's network are taken,
+// DEBUG is allowed; more comes after, and so wins.
+func RedisArgs(more []string) []string {
+	return append([]string{"--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"}, more...)
+}
+
+// PostgresArgs are the arguments that a provider gives to postgres; more comes
+// after, and so wins. They are fast and still lose nothing to kill -9: fsync is
+// for machines that lose power, and the page cache outlives the server.
+func PostgresArgs(more []string) []string {
+	var args []string
+	for _, setting := range []string{
+		"fsync=off", "full_page_writes=off", "synchronous_commit=on", "wal_level=logical",
+		"max_connections=200", "shared_buffers=64MB", "jit=off",
+		"dynamic_shared_memory_type=mmap", // in the data directory, so it goes with it
+	} {
+		args = append(args, "-c", setting)
+	}
+	return append(args, more...)
+}
+
 // errNotOurs is what a server named by address says to Pause and the like.
 var errNotOurs = errors.New("the server belongs to somebody else and can only be reached")
 
