@@ -3,6 +3,7 @@ package fencedlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fenced-go/fenced/fencedstore"
@@ -48,12 +49,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, opts *AcquireOpti
 		return nil, err
 	}
 	began := l.now()
-	if wait {
-		err = l.obtainWaiting(ctx, k)
-	} else {
-		err = l.obtain(ctx, k)
-	}
-	if err != nil {
+	if err := l.obtainWaiting(ctx, k, wait); err != nil {
 		return nil, err
 	}
 	if len(k.terms.stores) > 0 {
@@ -99,46 +95,49 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 	return k, nil
 }
 
-// obtainWaiting polls: at a random instant up to the end of the lease that is
-// in the way, and at least twice a second on average.
-func (l *Locker) obtainWaiting(ctx context.Context, k *Lock) error {
+// obtainWaiting polls: at a random instant until the lease that is in the way
+// ends, and at least twice a second.
+func (l *Locker) obtainWaiting(ctx context.Context, k *Lock, wait bool) error {
 	for {
-		err := l.obtain(ctx, k)
-		var held *HeldError
-		if !errors.As(err, &held) || ctx.Err() != nil {
+		held, err := l.obtain(ctx, k)
+		if err != nil || held == nil {
 			return err
+		}
+		k.met = held
+		if !wait {
+			return held
 		}
 		poll := maxPoll
 		if held.TTL >= 0 {
 			poll = min(held.TTL, maxPoll)
 		}
 		if err := l.wait(ctx, time.Millisecond+jitter(poll)); err != nil {
-			return l.giveUp(ctx, k, err, held)
+			return l.giveUp(ctx, k, err)
 		}
 	}
 }
 
-// obtain asks for the lock until there is an answer. It returns nil when the
-// lock was granted and a *HeldError when somebody else has it.
-func (l *Locker) obtain(ctx context.Context, k *Lock) error {
+// obtain asks for the lock until there is an answer: granted when both results
+// are nil.
+func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	c := &k.ask
 	for try := 1; ; try++ {
 		sent := l.now()
-		c.proposal = sent.micros() + 1
+		c.proposal = max(sent.micros(), 0) + 1
 		l.backend.do(firstTry(ctx, try), c)
 		if c.err == nil {
 			return l.answered(ctx, k, sent)
 		}
-		var fault *faultError
-		if !errors.As(c.err, &fault) {
-			return l.refused(ctx, k, c.err)
+		fault := asFault(c.err)
+		if fault == nil {
+			return nil, l.refused(ctx, k, c.err)
 		}
 		k.ran = k.ran || fault.ran
 		if try == acquireTries || ctx.Err() != nil {
-			return l.giveUp(ctx, k, l.failure("acquire", k.fence.Resource, c.err))
+			return nil, l.giveUp(ctx, k, l.failure("acquire", k.fence.Resource, c.err))
 		}
 		if err := l.wait(ctx, backoff(try)); err != nil {
-			return l.giveUp(ctx, k, err, l.failure("acquire", k.fence.Resource, c.err))
+			return nil, l.giveUp(ctx, k, err, l.failure("acquire", k.fence.Resource, c.err))
 		}
 	}
 }
@@ -152,12 +151,12 @@ func firstTry(ctx context.Context, try int) *callContext {
 	return c
 }
 
-func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) error {
+func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldError, error) {
 	a := &k.ask.answer
 	if a.verdict == granted {
-		return l.granted(ctx, k, sent)
+		return nil, l.granted(ctx, k, sent)
 	}
-	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}
+	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}, nil
 }
 
 // granted starts the lease.
@@ -191,11 +190,14 @@ func (l *Locker) refused(ctx context.Context, k *Lock, err error) error {
 // giveUp makes the error of an acquire that ends without a lock, after giving
 // back what it may have taken.
 func (l *Locker) giveUp(ctx context.Context, k *Lock, errs ...error) error {
-	if k.ran && !l.abandon(ctx, k) {
-		errs = append(errs, &fencedstore.UnknownOutcomeError{Op: "acquire", Fence: k.fence})
-	}
 	if ctx.Err() != nil && !errors.Is(errs[0], ctx.Err()) {
 		errs = append([]error{ended(ctx)}, errs...)
+	}
+	if ctx.Err() != nil && k.met != nil {
+		errs = append(errs, k.met)
+	}
+	if k.ran && !l.abandon(ctx, k) {
+		errs = append(errs, fmt.Errorf("Redis may have granted it for %v: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
 	}
 	if len(errs) == 1 {
 		return errs[0]

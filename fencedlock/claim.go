@@ -102,8 +102,8 @@ func (l *Locker) refence(ctx context.Context, k *Lock, mark int64) error {
 	k.attempt++
 	s.Unlock()
 	k.ask.least = mark + 1
-	err := l.obtain(ctx, k)
-	if !errors.Is(err, ErrHeld) {
+	held, err := l.obtain(ctx, k)
+	if held == nil {
 		return err
 	}
 	s.Lock()

@@ -2,6 +2,7 @@ package fencedlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fenced-go/fenced/fencedstore"
@@ -36,7 +37,7 @@ func (l *Locker) Do(ctx context.Context, resource string, opts *AcquireOptions, 
 			l.opts.Logger.WarnContext(ctx, "fencedlock: lock not released after a panic", "fence", k.fence, "err", released)
 		case err == nil:
 			err = released
-		case released != nil:
+		case released != nil && !errors.Is(err, released):
 			err = fmt.Errorf("%w; %w", err, released)
 		}
 	}()

@@ -17,6 +17,7 @@ func newKeys(prefix, resource string) keys {
 	if strings.ContainsAny(resource, "%{}") {
 		resource = tagEscaper.Replace(resource)
 	}
-	tag := prefix + "{" + resource + "}"
-	return keys{lock: tag + ":lock", counter: tag + ":fence"}
+	both := prefix + "{" + resource + "}:lock" + prefix + "{" + resource + "}:fence" // one allocation
+	n := len(prefix) + len(resource) + len("{}:lock")
+	return keys{lock: both[:n], counter: both[n:]}
 }

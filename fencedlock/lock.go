@@ -14,9 +14,10 @@ type Lock struct {
 	l     *Locker
 	fence fencedstore.Fence
 	terms terms
-	ask   call // acquires, then releases
-	ran   bool // Redis may have granted what nobody was told of
-	state      // guarded by the scheduler's mutex
+	ask   call       // acquires, then releases
+	ran   bool       // Redis may have granted what nobody was told of
+	met   *HeldError // who was in the way
+	state            // guarded by the scheduler's mutex
 
 	releasing sync.Mutex // one release at a time; guards the fields below
 	cleared   bool       // Redis confirmed that the key is gone
@@ -53,6 +54,7 @@ type state struct {
 type renewal struct {
 	call
 	lock    *Lock
+	of      fencedstore.Fence
 	attempt uint32
 }
 
@@ -144,13 +146,24 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// end makes the lock ended. The mutex is held; [Locker.gone] is to follow
+// end makes the lock ended. The mutex is held; cancelContexts is to follow
 // without it.
 func (k *Lock) end(err error) {
 	k.err = err
 	k.l.scheduler.forget(k)
 	if k.done != nil {
 		close(k.done)
+	}
+}
+
+func (k *Lock) cancelContexts() {
+	s := &k.l.scheduler
+	s.Lock()
+	contexts := k.contexts
+	k.contexts = nil // none is added after the end
+	s.Unlock()
+	for _, cancel := range contexts {
+		cancel(k.err)
 	}
 }
 

@@ -48,28 +48,22 @@ func newLocker(b backend, o Options, now clock) *Locker {
 	return l
 }
 
-// gone tells everybody of locks that ended. No mutex is held.
-func (l *Locker) gone(ended []*Lock) {
-	var lost []*LostError
-	for _, k := range ended {
-		l.scheduler.Lock()
-		contexts := k.contexts
-		k.contexts = nil // nothing is added after the end
-		l.scheduler.Unlock()
-		for _, cancel := range contexts {
-			cancel(k.err)
-		}
-		var e *LostError
-		if l.opts.Hooks.Lost != nil && errors.As(k.err, &e) {
-			lost = append(lost, e)
-		}
+// gone tells of locks that were lost. No mutex is held.
+func (l *Locker) gone(lost []*Lock) {
+	for _, k := range lost {
+		k.cancelContexts()
 	}
-	if len(lost) > 0 {
-		go func() {
-			for _, e := range lost {
-				l.opts.Hooks.Lost(e)
-			}
-		}()
+	if len(lost) > 0 && l.opts.Hooks.Lost != nil {
+		go l.tellLost(lost)
+	}
+}
+
+func (l *Locker) tellLost(lost []*Lock) {
+	for _, k := range lost {
+		var e *LostError
+		if errors.As(k.err, &e) {
+			l.opts.Hooks.Lost(e)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fencedlock
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -85,6 +86,8 @@ func (o *Options) complete() (Options, error) {
 	if c.Hooks == nil {
 		c.Hooks = &Hooks{}
 	}
+	hooks := *c.Hooks
+	c.Hooks, c.Stores = &hooks, slices.Clone(c.Stores)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

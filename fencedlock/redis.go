@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -28,7 +29,7 @@ func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 	if !ok {
 		return &redisBackend{rdb: rdb}
 	}
-	c = c.WithTimeout(c.Options().ReadTimeout)
+	c = c.WithTimeout(callTimeout)
 	o := c.Options() // the copy's own
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = 0
@@ -119,6 +120,16 @@ type faultError struct {
 	ran bool
 }
 
+// asFault returns err as a fault, nil when it is none.
+func asFault(err error) *faultError {
+	if err == nil {
+		return nil
+	}
+	var fault *faultError
+	errors.As(err, &fault)
+	return fault
+}
+
 func (e *faultError) Error() string { return e.err.Error() }
 func (e *faultError) Unwrap() error { return e.err }
 
@@ -134,9 +145,17 @@ func (b *redisBackend) explain(err error) error {
 	case strings.HasPrefix(err.Error(), "redis: can't parse"):
 		return &ReplyError{Reply: "not a string"}
 	}
+	return &faultError{err: err, ran: !b.own || !unsent(err)}
+}
+
+// unsent reports that err came up before the command was sent: a connection
+// was waited for, or dialled. The end of a context never interrupts a command
+// that was sent; that takes a deadline on the socket, which is another error.
+func unsent(err error) bool {
 	var op *net.OpError
-	dialling := errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout)
-	return &faultError{err: err, ran: !b.own || !dialling}
+	return errors.As(err, &op) && op.Op == "dial" ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
 // passing are the error codes that a server answers for a while; none of them
@@ -159,18 +178,23 @@ var needs = []struct{ code, need string }{
 // script carry them at the end in servers before 7, and some services put ERR
 // in front.
 func explainServer(err error) error {
-	text := err.Error()
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return !unicode.IsLetter(r) })
 	for _, n := range needs {
-		if strings.Contains(text, n.code) {
+		if has(words, n.code) {
 			return &ConfigError{Need: n.need, Err: err}
 		}
 	}
 	for _, code := range passing {
-		if strings.Contains(text, code) {
+		if has(words, code) {
 			return &faultError{err: err}
 		}
 	}
 	return &ConfigError{Need: "Redis must run the scripts, it refuses", Err: err}
+}
+
+// has reports that code, one word or several, is among words.
+func has(words []string, code string) bool {
+	return strings.Contains(" "+strings.Join(words, " ")+" ", " "+code+" ")
 }
 
 func noScript(err error) bool {

@@ -58,7 +58,7 @@ func (k *Lock) leave() error {
 	if k.err == nil {
 		k.end(ErrReleased)
 		s.Unlock()
-		k.l.gone([]*Lock{k})
+		k.cancelContexts()
 		return nil
 	}
 	defer s.Unlock()
@@ -100,8 +100,8 @@ func (l *Locker) clear(ctx context.Context, c *call, giveUp <-chan struct{}) (su
 	sure = true
 	for try := 1; ; try++ {
 		l.backend.do(detached(ctx, callTimeout, giveUp), c)
-		var fault *faultError
-		if !errors.As(c.err, &fault) {
+		fault := asFault(c.err)
+		if fault == nil {
 			return sure, c.err
 		}
 		sure = sure && !fault.ran

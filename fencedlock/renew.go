@@ -41,7 +41,7 @@ func (k *Lock) tick(now instant, room bool) (r *renewal, lost bool) {
 		if room {
 			r = k.renewal(now)
 		} else {
-			k.renewAt = now.mono + k.patience()
+			k.renewAt = now.mono + k.patience()/8
 		}
 	}
 	k.l.scheduler.watch(k, k.next(now))
@@ -51,7 +51,7 @@ func (k *Lock) tick(now instant, room bool) (r *renewal, lost bool) {
 func (k *Lock) renewal(now instant) *renewal {
 	k.attempt++
 	k.answerBy = now.mono + k.patience()
-	return &renewal{call: k.renewCall(), lock: k, attempt: k.attempt}
+	return &renewal{call: k.renewCall(), lock: k, of: k.fence, attempt: k.attempt}
 }
 
 func (k *Lock) renewCall() call {
@@ -204,9 +204,9 @@ func (l *Locker) observe(r *renewal) {
 	h := l.opts.Hooks
 	switch {
 	case r.err != nil && h.RenewFailed != nil:
-		h.RenewFailed(r.lock.fence, r.err)
+		h.RenewFailed(r.of, r.err)
 	case r.err == nil && r.call.answer.verdict == renewed && h.Renewed != nil:
-		h.Renewed(r.lock.fence)
+		h.Renewed(r.of)
 	}
 }
 
