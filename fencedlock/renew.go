@@ -57,8 +57,13 @@ func (k *Lock) renewal(now instant) *renewal {
 func (k *Lock) renewCall() call {
 	return call{
 		op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, fence: k.fence.ID,
-		value: k.fence.Holder + ":" + strconv.FormatInt(k.fence.ID, 10) + ":" + k.terms.label,
+		value: lockValue(k.fence.Holder, k.fence.ID, k.terms.label),
 	}
+}
+
+// lockValue is what acquire.lua puts into the key.
+func lockValue(holder string, id int64, label string) string {
+	return holder + ":" + strconv.FormatInt(id, 10) + ":" + label
 }
 
 // overdue returns why the lock has to end now, or nil. It notices a jump of the
@@ -135,8 +140,8 @@ func (k *Lock) settle(c *call, attempt uint32, sent, now instant) bool {
 }
 
 func (k *Lock) confirmed(sent, now instant) {
-	if sent.mono <= k.lease.start.mono {
-		return
+	if sent.mono < k.lease.start.mono {
+		return // overtaken by another
 	}
 	k.lease.start = sent
 	if k.lease.doubtful(now) {
