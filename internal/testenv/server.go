@@ -93,27 +93,52 @@ func providers() []Provider {
 func startFirst(tb testing.TB, service string, run func(Provider) (Server, error)) Server {
 	tb.Helper()
 	checkMode(tb)
-	var reasons []string
+	s, err := first(run)
+	if errors.Is(err, ErrUnavailable) {
+		Missing(tb, service, err.Error())
+	}
+	if err != nil {
+		tb.Fatalf("testenv: %s by %v", service, err)
+	}
+	return s
+}
+
+// first asks the providers in turn. Its error matches ErrUnavailable when none
+// of them can serve here, and gives their reasons.
+func first(run func(Provider) (Server, error)) (Server, error) {
+	var reasons []error
 	for _, p := range providers() {
 		if !allowed(p.Name()) {
 			continue
 		}
 		s, err := run(p)
 		if err == nil {
-			return s
+			return s, nil
 		}
+		err = fmt.Errorf("%s: %w", p.Name(), err)
 		if !errors.Is(err, ErrUnavailable) {
-			tb.Fatalf("testenv: %s by %s: %v", service, p.Name(), err)
+			return nil, err
 		}
-		reasons = append(reasons, p.Name()+": "+err.Error())
+		reasons = append(reasons, err)
 	}
 	if len(reasons) == 0 {
-		reasons = append(reasons, fmt.Sprintf("FENCED_TEST_MODE=%s has no provider in this test binary",
-			os.Getenv("FENCED_TEST_MODE")))
+		return nil, fmt.Errorf("%w: FENCED_TEST_MODE=%s has no provider in this program", ErrUnavailable, os.Getenv("FENCED_TEST_MODE"))
 	}
-	Missing(tb, service, strings.Join(reasons, "; "))
-	return nil
+	return nil, joined(reasons)
 }
+
+// joined are several reasons on one line.
+type joined []error
+
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joined) Unwrap() []error { return j }
 
 // harm does something to a server, or ends the test.
 func harm(tb testing.TB, service, what string, do func() error) {
