@@ -196,7 +196,7 @@ func (l *Locker) giveUp(ctx context.Context, k *Lock, errs ...error) error {
 	if ctx.Err() != nil && k.met != nil {
 		errs = append(errs, k.met)
 	}
-	if k.ran && !l.abandon(ctx, k) {
+	if k.ran && !l.abandon(k) {
 		errs = append(errs, fmt.Errorf("Redis may have granted it for %v: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
 	}
 	if len(errs) == 1 {

@@ -10,9 +10,6 @@ const (
 	// releaseTimeout bounds a release, with all its tries.
 	releaseTimeout = 3 * time.Second
 	releaseTries   = 3
-	// releaseGrace is how long an abandoned acquire waits to learn that what it
-	// may have taken was given back.
-	releaseGrace = 100 * time.Millisecond
 )
 
 // Release ends the lock: first its contexts, then the key in Redis. It does
@@ -144,32 +141,6 @@ func (k *Lock) forgetRelease() {
 	defer s.Unlock()
 	k.giveUp = nil
 	s.forget(k)
-}
-
-// abandon gives back what an acquire may have taken whose outcome its caller
-// will not learn. It goes on when its caller returns, and reports whether Redis
-// confirmed it before.
-func (l *Locker) abandon(ctx context.Context, k *Lock) bool {
-	c := call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder}
-	confirmed := make(chan bool, 1)
-	l.scheduler.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		_, err := l.clear(ctx, &c, ctx.Done())
-		if err != nil {
-			l.opts.Logger.WarnContext(ctx, "fencedlock: abandoned lock not released; it expires by itself",
-				"resource", k.fence.Resource, "ttl", k.terms.ttl, "err", err)
-		}
-		confirmed <- err == nil
-	})
-	grace := time.NewTimer(releaseGrace)
-	defer grace.Stop()
-	select {
-	case ok := <-confirmed:
-		return ok
-	case <-grace.C:
-		return false
-	}
 }
 
 // pause waits for d and reports true, or false when done was closed before.
