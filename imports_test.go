@@ -204,7 +204,7 @@ func TestProductionCodeDoesNotLinkTesting(t *testing.T) {
 	}
 }
 
-func TestOnlyTheRootTestsUseContainers(t *testing.T) {
+func TestOnlyTheRootImportsTestcontainers(t *testing.T) {
 	t.Parallel()
 	g := graph(t)
 	docker := module + "/internal/testenv/docker"
