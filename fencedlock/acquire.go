@@ -124,7 +124,7 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	for try := 1; ; try++ {
 		sent := l.now()
 		c.proposal = max(sent.micros(), 0) + 1
-		l.backend.do(firstTry(ctx, try), c)
+		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
 			return l.answered(ctx, k, sent)
 		}
@@ -197,7 +197,7 @@ func (l *Locker) giveUp(ctx context.Context, k *Lock, errs ...error) error {
 		errs = append(errs, k.met)
 	}
 	if k.ran && !l.abandon(k) {
-		errs = append(errs, fmt.Errorf("Redis may have granted it for %v: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
+		errs = append(errs, fmt.Errorf("it may be locked for %v now: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
 	}
 	if len(errs) == 1 {
 		return errs[0]

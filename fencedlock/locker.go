@@ -62,8 +62,7 @@ func (l *Locker) gone(lost []*Lock) {
 
 func (l *Locker) tellLost(lost []*Lock) {
 	for _, k := range lost {
-		var e *LostError
-		if errors.As(k.err, &e) {
+		if e, ok := errors.AsType[*LostError](k.err); ok {
 			l.opts.Hooks.Lost(e)
 		}
 	}

@@ -71,8 +71,7 @@ func acquire(tb testing.TB, l *fencedlock.Locker, resource string) *fencedlock.L
 }
 
 func reason(err error) fencedlock.Reason {
-	var lost *fencedlock.LostError
-	if errors.As(err, &lost) {
+	if lost, ok := errors.AsType[*fencedlock.LostError](err); ok {
 		return lost.Reason
 	}
 	return 0
@@ -319,18 +318,18 @@ func hold(addr string) {
 	if err == nil {
 		var k *fencedlock.Lock
 		if k, err = l.Acquire(context.Background(), "r", nil); err == nil {
-			fmt.Fprintln(os.Stdout, "fence", k.Fence().ID)
+			_, _ = fmt.Fprintln(os.Stdout, "fence", k.Fence().ID)
 			select {}
 		}
 	}
-	fmt.Fprintln(os.Stdout, err)
+	_, _ = fmt.Fprintln(os.Stdout, err)
 	os.Exit(1)
 }
 
 func TestKilledHolderBlocksForOneTTL(t *testing.T) {
 	t.Parallel()
 	srv := testenv.NewRedis(t)
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), holderEnv+"="+srv.DirectAddr())
 	child := testenv.Start(t, cmd)
 	var fence int64

@@ -49,7 +49,7 @@ func (k *Lock) Release(ctx context.Context) error {
 
 // leave ends the lock on this side, and returns how it was lost if it was.
 func (k *Lock) leave() error {
-	k.look()
+	_, _ = k.look()
 	s := &k.l.scheduler
 	s.Lock()
 	if k.err == nil {
@@ -75,8 +75,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 	k.forgetRelease()
 	if err != nil {
 		err = k.l.failure("release", k.fence.Resource, err)
-		var u *UnavailableError
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*UnavailableError](err); ok {
 			u.ExpiresIn = k.lease.rest(k.l.now())
 		}
 		return err
@@ -96,7 +95,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 func (l *Locker) clear(ctx context.Context, c *call, giveUp <-chan struct{}) (sure bool, err error) {
 	sure = true
 	for try := 1; ; try++ {
-		l.backend.do(detached(ctx, callTimeout, giveUp), c)
+		l.backend.do(detached(ctx, callTimeout, giveUp), c) //nolint:contextcheck // it is derived from ctx
 		fault := asFault(c.err)
 		if fault == nil {
 			return sure, c.err

@@ -239,7 +239,7 @@ func (k *Lock) Renew(ctx context.Context) error {
 	c := k.renewCall()
 	s.Unlock()
 	sent := s.now()
-	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c)
+	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c) //nolint:contextcheck // it is derived from ctx
 	s.Lock()
 	lost := k.settle(&c, 0, sent, s.now())
 	err = k.err
