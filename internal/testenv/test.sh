@@ -43,8 +43,8 @@ mapfile -t packages < <(go list ./... | grep -v "/$here/docker\$")
 run local -skip Container "${packages[@]}"
 
 step 'summary'
-count() { grep -cE "^ *--- $1" "$log" || true; }
+count() { grep -acE "^ *--- $1" "$log" || true; }
 echo "$(count PASS) tests and subtests passed, $(count FAIL) failed, $(count SKIP) skipped"
-grep -E '^ *--- (FAIL|SKIP)' "$log" | sed -E 's| \([0-9.]+s\)||' | sort || true
-grep -hoE 'testenv: no .*|^test: .*' "$log" | sort | uniq -c || true
+grep -aE '^ *--- (FAIL|SKIP)' "$log" | sed -E 's| \([0-9.]+s\)||' | sort || true
+grep -ahoE 'testenv: no .*|^test: .*' "$log" | sort | uniq -c || true
 exit "$status"
