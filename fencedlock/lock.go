@@ -45,9 +45,6 @@ type state struct {
 	// The place in the scheduler's queue.
 	due   time.Duration
 	index int
-
-	giveUp   chan struct{} // of a release: closed at giveUpAt
-	giveUpAt time.Duration
 }
 
 // renewal is one question whether a lock still stands.
