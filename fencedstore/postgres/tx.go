@@ -85,14 +85,9 @@ func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opt
 		b := &pgx.Batch{}
 		b.BeginTx(opts)
 		b.Queue(guardSQL, guardArgs(f, remainder(ctx, s.opts.IdleTimeout))...)
-		br := ss.SendBatch(ctx, b)
-		tx, err := br.Tx(), br.Close()
-		if err == nil {
-			return tx, nil
-		}
-		rollback(ctx, tx)
+		tx, err := ss.begin(ctx, b)
 		if !hasCode(err, codeSerialization) || attempt == maxAttempts {
-			return nil, err
+			return tx, err
 		}
 	}
 }

@@ -142,8 +142,8 @@ func deferred(tb testing.TB, pool *pgxpool.Pool) {
 
 func TestSavepointsKeepTheGuard(t *testing.T) {
 	t.Parallel()
-	s, pool := setUp(t)
-	s = newStore(t, pool, &postgres.Options{LockTimeout: time.Millisecond})
+	_, pool := setUp(t)
+	s := newStore(t, pool, &postgres.Options{LockTimeout: time.Millisecond})
 	f := claimed(t, s, "r", 1)
 	ctx := t.Context()
 	err := s.InTx(ctx, f, func(tx pgx.Tx) error {
@@ -271,14 +271,16 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 	pid, before := settings()
 	ctx, cancel := context.WithCancel(t.Context())
 	for name, call := range map[string]func(){
-		"claim":         func() { _ = s.Claim(t.Context(), f) },
-		"stale claim":   func() { _ = s.Claim(t.Context(), stale) },
-		"commit":        func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return nil }) },
-		"stale":         func() { _ = s.InTx(t.Context(), stale, func(pgx.Tx) error { return nil }) },
-		"rollback":      func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return errCallback }) },
-		"failed commit": func() { _ = s.InTx(t.Context(), f, func(tx pgx.Tx) error { _, _ = tx.Exec(ctx, "x"); return nil }) },
-		"batch":         func() { _ = s.SendBatch(t.Context(), f, &pgx.Batch{}) },
-		"cancelled":     func() { _ = s.InTx(ctx, f, func(pgx.Tx) error { cancel(); return nil }) },
+		"claim":       func() { _ = s.Claim(t.Context(), f) },
+		"stale claim": func() { _ = s.Claim(t.Context(), stale) },
+		"commit":      func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return nil }) },
+		"stale":       func() { _ = s.InTx(t.Context(), stale, func(pgx.Tx) error { return nil }) },
+		"rollback":    func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return errCallback }) },
+		"failed commit": func() {
+			_ = s.InTx(t.Context(), f, func(tx pgx.Tx) error { _, _ = tx.Exec(t.Context(), "x"); return nil })
+		},
+		"batch":     func() { _ = s.SendBatch(t.Context(), f, &pgx.Batch{}) },
+		"cancelled": func() { _ = s.InTx(ctx, f, func(pgx.Tx) error { cancel(); return nil }) },
 		"panic": func() {
 			defer func() { _ = recover() }()
 			_ = s.InTx(t.Context(), f, func(pgx.Tx) error { panic("x") })
