@@ -95,6 +95,9 @@ func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opt
 // rollback ends a transaction whatever ctx says, so that its connection can be
 // used again.
 func rollback(ctx context.Context, tx pgx.Tx) {
+	if tx.Conn().PgConn().TxStatus() == 'I' {
+		return // as after a commit; a deadline costs a timer
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
 	defer cancel()
 	_ = tx.Rollback(ctx) // pgx closes the connection when it fails
