@@ -227,10 +227,15 @@ func TestNoErrorShowsTheHolder(t *testing.T) {
 }
 
 // apart takes the transaction out of a batch, as a careless wrapper may.
-type apart struct{ *pgxpool.Pool }
+type apart struct {
+	*pgxpool.Pool
+	tx *pgx.Tx
+}
 
 func (a apart) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	return noTx{a.Pool.SendBatch(ctx, b)}
+	br := a.Pool.SendBatch(ctx, b)
+	*a.tx = br.Tx()
+	return noTx{br}
 }
 
 type noTx struct{ pgx.BatchResults }
@@ -241,7 +246,11 @@ func TestWrapperThatDropsTheTransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, database(t), maxConns(1))
 	f := claimed(t, newStore(t, pool, nil), "r", 1)
-	if err := newStore(t, apart{pool}, nil).InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
+	var tx pgx.Tx
+	if err := newStore(t, apart{pool, &tx}, nil).InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
 		t.Errorf("got %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
