@@ -15,7 +15,9 @@ type Lock struct {
 	fence fencedstore.Fence
 	terms terms
 	ask   call       // acquires, then releases
+	value string     // what Redis has while it is held
 	ran   bool       // Redis may have granted what nobody was told of
+	asked instant    // when the question was sent that found somebody in the way
 	met   *HeldError // who was in the way
 	state            // guarded by the scheduler's mutex
 

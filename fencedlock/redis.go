@@ -174,7 +174,8 @@ var passing = []string{
 	"MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "max number of clients reached",
 }
 
-const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl and pexpire on the keys <prefix>*"
+const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, incrby, del, pttl, pexpire, " +
+	"llen, lpop, lpos, lrem, rpush, publish, subscribe and ping on the keys and channels <prefix>*"
 
 var needs = []struct{ code, need string }{
 	{"NOPERM", needRights},

@@ -94,6 +94,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 func (l *Locker) clear(ctx context.Context, c *call) (sure bool, err error) {
 	sure = true
 	for try := 1; ; try++ {
+		c.proposal = l.now().proposal()
 		l.backend.do(detached(ctx, callTimeout), c) //nolint:contextcheck // it is derived from ctx
 		fault := asFault(c.err)
 		if fault == nil {
