@@ -168,7 +168,11 @@ func (l *Locker) granted(ctx context.Context, k *Lock, e lease) error {
 	if k.since == (instant{}) {
 		k.since = now
 	}
-	k.paused = false
+	k.spare = k.ask.answer.spare
+	if k.told.fence == k.fence.ID {
+		k.spare = k.told.spare // the answer to a second question does not repeat it
+	}
+	k.ask.waits, k.paused = false, false
 	k.begin(e, now)
 	return nil
 }
@@ -209,6 +213,7 @@ func (l *Locker) discard(ctx context.Context, k *Lock, err error) error {
 	}
 	s.Unlock()
 	k.ran = true
+	defer l.lines.freed(k)
 	return l.giveUp(ctx, k, err)
 }
 

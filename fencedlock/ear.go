@@ -28,12 +28,6 @@ type ear struct {
 	ended   bool
 }
 
-// waiter is one place in a queue. A wake-up may come before the answer to the
-// question that queued it.
-type waiter struct {
-	woken chan answer // has room for one; fence 0 says: ask
-}
-
 func (e *ear) init(l *Locker) {
 	id := fencedstore.NewHolder()[:16]
 	e.l, e.name, e.waker = l, l.opts.Prefix+"wake:"+id, id
@@ -50,10 +44,11 @@ func (e *ear) hears() bool {
 	return e.heard != nil
 }
 
-// enter makes k a waiter, before it queues. It waits until the channel is open,
+// enter makes w heard of, before it queues. A wake-up may come before the answer
+// to the question that queued it. It waits until the channel is open,
 // for as long as one command may take; without one the waiter asks by itself.
-func (e *ear) enter(ctx context.Context, k *Lock) *waiter {
-	w := &waiter{woken: make(chan answer, 1)}
+func (e *ear) enter(ctx context.Context, w *waiter) {
+	k := w.k
 	e.mu.Lock()
 	e.waiting[k.ask.holder] = w
 	start := e.ready == nil && !e.ended && e.l.backend.wakes() != deaf
@@ -73,7 +68,6 @@ func (e *ear) enter(ctx context.Context, k *Lock) *waiter {
 	if heard {
 		k.ask.waker = e.waker
 	}
-	return w
 }
 
 func (e *ear) wait(ctx context.Context, ready <-chan struct{}) {
@@ -87,22 +81,23 @@ func (e *ear) wait(ctx context.Context, ready <-chan struct{}) {
 	}
 }
 
-func (e *ear) leave(k *Lock) {
+func (e *ear) leave(w *waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.waiting, k.ask.holder)
+	delete(e.waiting, w.k.ask.holder)
 	e.left = e.l.now().mono
 }
 
 // listen is the goroutine. It opens the channel again and again, while there
 // are waiters.
 func (e *ear) listen() {
+	again := false
 	for try := 1; e.wanted(); try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		c, err := e.l.backend.listen(ctx, e.name)
 		cancel()
-		if e.open(c) {
-			try = 0
+		if e.open(c, again) {
+			again, try = true, 0
 			for err == nil && e.wanted() {
 				var text string
 				if text, err = c.receive(); text != "" {
@@ -139,9 +134,9 @@ func (e *ear) beReady() {
 	}
 }
 
-// open is told of a channel, nil when there is none. Everybody who waits asks:
-// what was published meanwhile is lost.
-func (e *ear) open(c channel) bool {
+// open is told of a channel, nil when there is none. When there was one before,
+// everybody who waits asks: what was published meanwhile is lost.
+func (e *ear) open(c channel, again bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.beReady()
@@ -153,8 +148,10 @@ func (e *ear) open(c channel) bool {
 		return false
 	}
 	e.heard = c
-	for _, w := range e.waiting {
-		w.wake(answer{})
+	if again {
+		for _, w := range e.waiting {
+			w.wake(answer{})
+		}
 	}
 	return true
 }

@@ -18,6 +18,7 @@ type Locker struct {
 	scheduler scheduler
 	orphanage orphanage
 	ear       ear
+	lines     lines
 	stop      chan struct{} // closed by Close
 }
 
@@ -56,6 +57,7 @@ func newLocker(b backend, o Options, now clock) *Locker {
 func (l *Locker) gone(lost []*Lock) {
 	for _, k := range lost {
 		k.cancelContexts()
+		l.lines.freed(k)
 	}
 	if len(lost) > 0 && l.opts.Hooks.Lost != nil {
 		go l.tellLost(lost)

@@ -29,26 +29,44 @@ func (l *Locker) obtainWaiting(ctx context.Context, k *Lock, wait bool) error {
 	case l.opts.Unfair:
 		return l.obtainPolling(ctx, k)
 	}
-	var w *waiter
-	if l.ear.hears() { // then one question is enough to queue
-		w = l.ear.enter(ctx, k)
-		defer l.ear.leave(k)
+	if !l.ear.hears() && !l.lines.known(k.ask.keys.lock) {
+		held, err := l.obtain(ctx, k)
+		if held == nil {
+			return err
+		}
+		k.met = held
 	}
+	w := l.lines.join(k)
+	turn, err := l.stand(ctx, w)
+	switch {
+	case turn:
+		return nil
+	case err != nil:
+		return l.giveUp(ctx, k, err)
+	}
+	err = l.obtainQueueing(ctx, w)
+	l.lines.leave(w, err == nil)
+	return err
+}
+
+// obtainQueueing has the first in a line ask, and wait in the queue of Redis.
+func (l *Locker) obtainQueueing(ctx context.Context, w *waiter) error {
+	k := w.k
+	l.ear.enter(ctx, w)
+	defer l.ear.leave(w)
 	for polls := 0; ; polls++ {
 		held, err := l.obtain(ctx, k)
 		if held == nil {
 			return err
 		}
 		k.met = held
-		if w == nil {
-			w = l.ear.enter(ctx, k)
-			defer l.ear.leave(k) //nolint:revive // it runs once
-			polls--
-			continue
-		}
+		l.lines.saw(w, held)
 		g, err := l.rest(ctx, w, k.pollIn(polls))
 		if err != nil {
 			return l.giveUp(ctx, k, err)
+		}
+		if g.fence > held.FenceID {
+			k.told = g
 		}
 		if e, ok := k.firstLease(g); ok {
 			k.ask.answer = g

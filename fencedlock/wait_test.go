@@ -339,7 +339,7 @@ func TestGrantToAWaiterThatGivesUpIsPassedOn(t *testing.T) {
 		m.drop.Store(false)
 		start := time.Now()
 		if k := <-got; k == nil || time.Since(start) > 2*firstPoll {
-			t.Errorf("%v after %v", k, time.Since(start))
+			t.Errorf("%v after %v", k.Fence(), time.Since(start))
 		}
 	})
 }
