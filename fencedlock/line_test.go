@@ -115,7 +115,8 @@ func TestProcessHasAtMostEightTurnsInARow(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if most > 8 || len(turns) != 3 {
+		// The first is taken without a queue, and may be followed by a block.
+		if most > 1+8 || len(turns) != 3 {
 			t.Errorf("%d turns in a row, %d Lockers were served", most, len(turns))
 		}
 		for _, n := range turns {
