@@ -164,7 +164,7 @@ func (l *Locker) granted(ctx context.Context, k *Lock, e lease) error {
 	}
 	now := s.now()
 	k.fence.ID = k.ask.answer.fence
-	k.value = lockValue(k.ask.holder, k.fence.ID, k.ask.label)
+	k.value = ""
 	if k.since == (instant{}) {
 		k.since = now
 	}

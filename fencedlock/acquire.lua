@@ -13,8 +13,19 @@
 -- queued <fence> <ms left> <place> <label> | broken lock|counter|fence
 --
 -- Lua numbers are doubles: fences stay decimal strings, INCR does the sums.
--- All checks come before the first write, the counter before the lock. What a
--- free lock does not need is not computed: that is a fifth of the time of this.
+-- All checks come before the first write, the counter before the lock.
+local lock = redis.call('GET', KEYS[1])
+
+-- The usual case first: free, nobody waits, the clock is ahead of the counter.
+-- It needs none of the functions below, whose making costs a fifth of all this.
+if not lock and ARGV[5] == '0' and #ARGV[4] <= 18 and redis.call('LLEN', KEYS[3]) == 0 then
+  local counter = redis.call('GET', KEYS[2])
+  if not counter or string.find(counter, '^[1-9]%d*$') and tonumber(counter) < tonumber(ARGV[4]) then
+    redis.call('SET', KEYS[2], ARGV[4], 'PX', '604800000')
+    redis.call('SET', KEYS[1], ARGV[1] .. ':' .. ARGV[4] .. ':' .. ARGV[2], 'PX', ARGV[3])
+    return 'granted ' .. ARGV[4]
+  end
+end
 -- include grant.lua
 
 -- held answers a caller that does not get the lock, and sees to its place.
@@ -27,7 +38,6 @@ local function held(fence, left, label)
 end
 
 local ttl, fence, least, spare = ARGV[3], ARGV[4], ARGV[5], nil
-local lock = redis.call('GET', KEYS[1])
 if lock then
   local holder, current, label = string.match(lock, '^([^:]+):([1-9]%d*):(.*)$')
   if not holder then return 'broken lock' end

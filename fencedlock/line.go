@@ -220,7 +220,7 @@ func (k *Lock) succeed(old *Lock) bool {
 	if s.closed || old.spare < 1 || old.failing != nil || e.doubtful(now) || e.left(now) < e.ttl/4 {
 		return false
 	}
-	k.fence.ID, k.spare, k.value = old.fence.ID+1, old.spare-1, old.value
+	k.fence.ID, k.spare, k.value = old.fence.ID+1, old.spare-1, old.inRedis()
 	k.ask.holder, k.ask.label = old.ask.holder, old.ask.label
 	k.since = now
 	k.begin(e, now)

@@ -9,13 +9,15 @@ import (
 )
 
 // Lock is one tenure of one resource. It is renewed until it is released or
-// lost. It is safe for concurrent use.
+// lost: one that is dropped without [Lock.Release] is held for as long as the
+// process runs, unless [Options.MaxHold] says otherwise. It is safe for
+// concurrent use.
 type Lock struct {
 	l     *Locker
 	fence fencedstore.Fence
 	terms terms
 	ask   call       // acquires, then releases
-	value string     // what Redis has while it is held
+	value string     // what Redis has while it is held; made on demand
 	ran   bool       // Redis may have granted what nobody was told of
 	asked instant    // when the question was sent that found somebody in the way
 	told  answer     // the grant that a wake-up told of

@@ -148,9 +148,11 @@ func (w *walk) harm(key keys) {
 
 // number draws fences of every length, with many near misses.
 func (w *walk) number() int64 {
-	switch w.rnd.IntN(5) {
+	switch w.rnd.IntN(6) {
 	case 0:
 		return w.rnd.Int64N(5)
+	case 4: // equal when rounded, and not equally long
+		return 1_000_000_000_000_000_000 - 3 + w.rnd.Int64N(6)
 	case 1:
 		return 1<<53 - 2 + w.rnd.Int64N(5)
 	case 2:

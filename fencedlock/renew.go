@@ -54,7 +54,15 @@ func (k *Lock) renewal(now instant) *renewal {
 }
 
 func (k *Lock) renewCall() call {
-	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.value}
+	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis()}
+}
+
+// inRedis is the value of the key. The mutex is held.
+func (k *Lock) inRedis() string {
+	if k.value == "" {
+		k.value = lockValue(k.ask.holder, k.fence.ID, k.ask.label)
+	}
+	return k.value
 }
 
 // lockValue is what acquire.lua puts into the key.
