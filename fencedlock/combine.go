@@ -29,9 +29,10 @@ type combiner struct {
 
 // rider is one command that waits to share a round trip.
 type rider struct {
-	call           // a copy: who leaves may use its own again
-	at   time.Time // when its caller leaves
-	done chan struct{}
+	call                // a copy: who leaves may use its own again
+	at    time.Time     // when its caller leaves
+	done  chan struct{} // has room for one
+	timer *time.Timer
 
 	// Guarded by the combiner's mutex.
 	taken bool
@@ -51,7 +52,8 @@ func (b *redisBackend) runShared(ctx context.Context, c *call) (string, error) {
 		defer m.next()
 		return b.run(ctx, c, false)
 	}
-	r := &rider{call: *c, done: make(chan struct{}, 1)}
+	r, _ := riders.Get().(*rider)
+	r.call = *c
 	r.at, _ = ctx.Deadline()
 	m.waiting = append(m.waiting, r)
 	m.mu.Unlock()
@@ -62,19 +64,30 @@ func (b *redisBackend) runShared(ctx context.Context, c *call) (string, error) {
 		b.send(ctx, r.batch)
 		m.next()
 	}
-	return r.reply, r.err
+	reply, err := r.reply, r.err
+	*r = rider{done: r.done, timer: r.timer}
+	riders.Put(r)
+	return reply, err
 }
+
+// riders are at rest: answered, and nobody knows them any more. One that was
+// left while its command was under way never comes back here.
+var riders = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &rider{done: make(chan struct{}, 1), timer: t}
+}}
 
 // wait returns when the command is answered, or is to be sent by the caller with
 // its batch. An error is that of a caller that left.
 func (m *combiner) wait(ctx context.Context, r *rider) error {
-	t := time.NewTimer(time.Until(r.at))
-	defer t.Stop()
+	r.timer.Reset(time.Until(r.at))
+	defer r.timer.Stop()
 	err := context.DeadlineExceeded
 	select {
 	case <-r.done:
 		return nil
-	case <-t.C:
+	case <-r.timer.C:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
