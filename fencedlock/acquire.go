@@ -12,16 +12,17 @@ import (
 const (
 	// acquireTries is how often a question is asked that Redis cannot answer.
 	acquireTries = 4
+	// pollTries is the same for one who has already waited.
+	pollTries = 8
 	// minTry is what a try gets when the context leaves less: a short wait
 	// means one try, not none.
 	minTry = 50 * time.Millisecond
-	// maxPoll is how often a waiter asks at least.
-	maxPoll = 500 * time.Millisecond
 )
 
 // Acquire waits until resource is free, takes it, and has every store claim
 // it. ctx bounds the wait and nothing else: the lock outlives it. opts may be
-// nil.
+// nil. Those who wait are served in the order of arrival, unless Options.Unfair
+// says otherwise.
 //
 // When ctx ends first the error matches ctx.Err, its cause, and [ErrHeld] with
 // a *[HeldError] if somebody held the resource. A context that has already
@@ -38,7 +39,8 @@ func (l *Locker) Acquire(ctx context.Context, resource string, opts *AcquireOpti
 }
 
 // TryAcquire is Acquire without the wait: when somebody holds the resource it
-// returns a *[HeldError] at once.
+// returns a *[HeldError] at once. It does not overtake: when the resource is free
+// and somebody waits for it, the first of those gets it.
 func (l *Locker) TryAcquire(ctx context.Context, resource string, opts *AcquireOptions) (*Lock, error) {
 	return l.acquire(ctx, resource, opts, false)
 }
@@ -95,35 +97,13 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 	return k, nil
 }
 
-// obtainWaiting polls: at a random instant until the lease that is in the way
-// ends, and at least twice a second.
-func (l *Locker) obtainWaiting(ctx context.Context, k *Lock, wait bool) error {
-	for {
-		held, err := l.obtain(ctx, k)
-		if err != nil || held == nil {
-			return err
-		}
-		k.met = held
-		if !wait {
-			return held
-		}
-		poll := maxPoll
-		if held.TTL >= 0 {
-			poll = min(held.TTL, maxPoll)
-		}
-		if err := l.wait(ctx, time.Millisecond+jitter(poll)); err != nil {
-			return l.giveUp(ctx, k, err)
-		}
-	}
-}
-
 // obtain asks for the lock until there is an answer: granted when both results
 // are nil.
 func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	c := &k.ask
 	for try := 1; ; try++ {
 		sent := l.now()
-		c.proposal = max(sent.micros(), 0) + 1
+		c.proposal = sent.proposal()
 		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
 			return l.answered(ctx, k, sent)
@@ -133,13 +113,22 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 			return nil, l.refused(ctx, k, c.err)
 		}
 		k.ran = k.ran || fault.ran
-		if try == acquireTries || ctx.Err() != nil {
+		if try >= k.tries() || ctx.Err() != nil {
 			return nil, l.giveUp(ctx, k, l.failure("acquire", k.fence.Resource, c.err))
 		}
-		if err := l.wait(ctx, backoff(try)); err != nil {
+		if err := l.wait(ctx, min(backoff(try), maxBackoff)); err != nil {
 			return nil, l.giveUp(ctx, k, err, l.failure("acquire", k.fence.Resource, c.err))
 		}
 	}
+}
+
+// tries is how often one question is asked. Who has waited for long has more
+// patience with a Redis that restarts.
+func (k *Lock) tries() int {
+	if k.met != nil {
+		return pollTries
+	}
+	return acquireTries
 }
 
 // firstTry bounds one try by ctx, but gives the first one a chance.
@@ -154,13 +143,14 @@ func firstTry(ctx context.Context, try int) *callContext {
 func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldError, error) {
 	a := &k.ask.answer
 	if a.verdict == granted {
-		return nil, l.granted(ctx, k, sent)
+		return nil, l.granted(ctx, k, lease{start: sent, ttl: k.terms.ttl})
 	}
+	k.asked = sent
 	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}, nil
 }
 
-// granted starts the lease.
-func (l *Locker) granted(ctx context.Context, k *Lock, sent instant) error {
+// granted starts a lease of the fence in k.ask.
+func (l *Locker) granted(ctx context.Context, k *Lock, e lease) error {
 	s := &l.scheduler
 	s.Lock()
 	if s.closed {
@@ -172,12 +162,18 @@ func (l *Locker) granted(ctx context.Context, k *Lock, sent instant) error {
 	if k.err != nil {
 		return k.err // lost while its fence was being replaced
 	}
+	now := s.now()
 	k.fence.ID = k.ask.answer.fence
+	k.value = ""
 	if k.since == (instant{}) {
-		k.since = sent
+		k.since = now
 	}
-	k.paused = false
-	k.begin(sent, s.now())
+	k.spare = k.ask.answer.spare
+	if k.told.fence == k.fence.ID {
+		k.spare = k.told.spare // the answer to a second question does not repeat it
+	}
+	k.ask.waits, k.paused = false, false
+	k.begin(e, now)
 	return nil
 }
 
@@ -195,6 +191,9 @@ func (l *Locker) giveUp(ctx context.Context, k *Lock, errs ...error) error {
 	}
 	if ctx.Err() != nil && k.met != nil {
 		errs = append(errs, k.met)
+	}
+	if k.ask.waits && !k.ran {
+		l.leaveQueue(k)
 	}
 	if k.ran && !l.abandon(k) {
 		errs = append(errs, fmt.Errorf("it may be locked for %v now: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
@@ -214,6 +213,7 @@ func (l *Locker) discard(ctx context.Context, k *Lock, err error) error {
 	}
 	s.Unlock()
 	k.ran = true
+	defer l.lines.freed(k)
 	return l.giveUp(ctx, k, err)
 }
 

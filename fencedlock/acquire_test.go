@@ -420,7 +420,7 @@ func TestKeysNeverCollide(t *testing.T) {
 		for _, resource := range []string{
 			"x", "2x", "{x}", "x}", "}x{", "%7Bx%7D", "%", "a b", "é✓", "x}:lock", ":lock", "x:fence", "\x00", "%25", "rod{x", "x\n",
 		} {
-			for _, key := range []string{newKeys(prefix, resource).lock, newKeys(prefix, resource).counter} {
+			for _, key := range []string{newKeys(prefix, resource).lock, newKeys(prefix, resource).counter, newKeys(prefix, resource).queue} {
 				id := prefix + " / " + resource
 				if other, ok := seen[key]; ok {
 					t.Errorf("%q and %q share the key %q", id, other, key)
@@ -432,7 +432,7 @@ func TestKeysNeverCollide(t *testing.T) {
 			}
 		}
 	}
-	if got, want := newKeys("fenced:", "invoice/42"), (keys{"fenced:{invoice/42}:lock", "fenced:{invoice/42}:fence"}); got != want {
+	if got, want := newKeys("fenced:", "invoice/42"), (keys{"fenced:{invoice/42}:lock", "fenced:{invoice/42}:fence", "fenced:{invoice/42}:queue"}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -12,7 +12,30 @@ type backend interface {
 	do(ctx context.Context, c *call)
 	// batch asks several questions in one round trip. Each has its own answer.
 	batch(ctx context.Context, cs []*call)
+	// listen starts to listen to a channel. It returns when the server has
+	// confirmed that, so that nothing is missed from then on.
+	listen(ctx context.Context, channel string) (channel, error)
+	// wakes is what publishing to a channel tells.
+	wakes() hearing
 }
+
+// channel is where a Locker is told that it was granted a lock.
+type channel interface {
+	// receive waits for the next message, and returns an empty one now and then.
+	// An error ends the channel.
+	receive() (string, error)
+	// close ends a receive, and the channel.
+	close()
+}
+
+// hearing is what it means that nobody listens to a channel.
+type hearing uint8
+
+const (
+	deaf   hearing = iota // nothing: messages may not arrive at all
+	unsure                // nothing: the listener may be at another server
+	sure                  // that the listener is gone
+)
 
 type op uint8
 
@@ -35,19 +58,24 @@ type call struct {
 	fence  int64
 	ttl    int64 // in milliseconds
 
-	proposal int64 // acquire: the fence to issue unless the counter is ahead
-	least    int64 // acquire: the smallest fence the stores accept; 0 for any
+	proposal int64  // acquire: the fence to issue unless the counter is ahead
+	least    int64  // acquire: the smallest fence the stores accept; 0 for any
+	waits    bool   // acquire: takes a place in the queue; release: leaves it
+	waker    string // of a waiter: see grant.lua
+	entry    string // room for command
 
 	answer answer
 	err    error
-	args   [10]any // room for the command, so that asking allocates little
+	args   [12]any // room for the command, so that asking allocates little
 }
 
 type answer struct {
 	verdict verdict
 	fence   int64
-	ttl     time.Duration // held: until the lock ends; negative without end
-	label   string        // held: the holder's
+	spare   int           // granted: how many fences after it are reserved
+	ttl     time.Duration // held, queued: until the lock ends; negative without end
+	label   string        // held, queued: the holder's
+	place   int           // queued: how many are ahead
 }
 
 type verdict uint8
@@ -55,6 +83,7 @@ type verdict uint8
 const (
 	granted verdict = iota + 1
 	held
+	queued
 	renewed
 	released
 	absent

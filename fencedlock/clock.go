@@ -20,8 +20,8 @@ func newClock() clock {
 	}
 }
 
-// micros is the wall clock in microseconds, from which fence IDs are proposed.
-func (i instant) micros() int64 { return int64(i.wall / time.Microsecond) }
+// proposal is the fence ID that the wall clock proposes, from microseconds.
+func (i instant) proposal() int64 { return max(int64(i.wall/time.Microsecond), 0) + 1 }
 
 // margin is how much earlier than Redis a holder considers its lease ended:
 // 1 % for clocks that run at different speeds, and 2 ms for their grain.

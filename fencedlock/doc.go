@@ -36,23 +36,54 @@
 // loses its data, provided that a store was told of them or that the clocks are
 // not far behind. Nobody's write depends on it: the store decides.
 //
-// Every key carries a TTL: a lock for its lease, a counter for seven days after
-// the last acquisition. A holder that is killed blocks others for one TTL.
+// Every key carries a TTL: a lock for its lease, a queue for 30 seconds after
+// the last of its waiters has asked, a counter for seven days after the last
+// acquisition. A holder that is killed blocks others for one TTL.
+//
+// # Waiting
+//
+// [Locker.Acquire] queues when the resource is held, and is served in the order
+// of arrival. A release grants the lock to the first in the queue in the same
+// step, and tells it:
+//
+//	holder A            Redis                    waiter B             waiter C
+//	                    A, queue B C
+//	release ──────────▶ B for half a second ───▶ wake-up
+//	                    B                 ◀───── renew, if it works that long
+//	                    C for half a second ◀─── release
+//	                                        ─────────────────────────▶ wake-up
+//
+// The lease of B counts from the last time that it was told to wait, not from
+// the wake-up, which may have been under way for long. A waiter whose process
+// has died is skipped; one that does not answer, because it is stopped or its
+// wake-up was lost, costs half a second at most, or its TTL if that is shorter.
+// Waiters also ask now and then, so that nothing depends on wake-ups alone.
+//
+// The order is that of Redis: it is lost with its data, and a waiter that Redis
+// took for dead, because its connection broke, queues again at the end.
+// TryAcquire never queues and never overtakes: a free resource that others wait
+// for goes to the first of them.
 //
 // # What it does not do
 //
 // It does not protect what does not check the fence. It does not stop a
-// function whose lock was lost; it ends its context. Locks are not reentrant,
-// and waiters are not served in order. An evicting maxmemory-policy of Redis
+// function whose lock was lost; it ends its context. Locks are not reentrant.
+// An evicting maxmemory-policy of Redis
 // evicts locks as well.
 //
 // # Keys and rights
 //
-// The keys of a resource are <prefix>{<resource>}:lock and :fence, with % and
-// braces in its name escaped as %XX, so that both are in one Cluster slot. The
-// lock holds holder:fence:label. A user with exactly these rights will do:
+// The keys of a resource are <prefix>{<resource>}:lock, :fence and :queue, with
+// % and braces in its name escaped as %XX, so that all are in one Cluster slot.
+// The lock holds holder:fence:label. The channel of a Locker that has waiters is
+// <prefix>wake:<id>. A user with exactly these rights will do:
 //
-//	ACL SETUSER worker on >… resetkeys ~fenced:* -@all +evalsha +eval +get +set +incr +del +pttl +pexpire
+//	ACL SETUSER worker on >… resetkeys ~fenced:* resetchannels &fenced:* -@all
+//	  +evalsha +eval +get +set +incr +incrby +del +pttl +pexpire
+//	  +llen +lpop +lpos +lrem +rpush +publish +subscribe +ping
+//
+// Without the right to the channels waiters ask twice a second and more in place
+// of being told.
 //
 // # Errors
 //
@@ -68,5 +99,7 @@
 //
 // A [Locker] and a [Lock] are safe for concurrent use. A Locker with locks has
 // one goroutine and one timer, and a few more goroutines while renewals are
-// under way, whatever the number of locks; without locks it has none.
+// under way, whatever the number of locks. From the first wait until a minute
+// after the last one it has another goroutine and a connection for wake-ups.
+// Otherwise it has none.
 package fencedlock

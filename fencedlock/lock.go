@@ -17,7 +17,11 @@ type Lock struct {
 	fence fencedstore.Fence
 	terms terms
 	ask   call       // acquires, then releases
+	value string     // what Redis has while it is held; made on demand
 	ran   bool       // Redis may have granted what nobody was told of
+	asked instant    // when the question was sent that found somebody in the way
+	told  answer     // the grant that a wake-up told of
+	spare int        // how many fences after its own it may pass on
 	met   *HeldError // who was in the way
 	state            // guarded by the scheduler's mutex
 

@@ -17,6 +17,8 @@ type Locker struct {
 	now       clock
 	scheduler scheduler
 	orphanage orphanage
+	ear       ear
+	lines     lines
 	stop      chan struct{} // closed by Close
 }
 
@@ -47,6 +49,7 @@ func newLocker(b backend, o Options, now clock) *Locker {
 	l.scheduler.send = l.renewBatch
 	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
+	l.ear.init(l)
 	return l
 }
 
@@ -54,6 +57,7 @@ func newLocker(b backend, o Options, now clock) *Locker {
 func (l *Locker) gone(lost []*Lock) {
 	for _, k := range lost {
 		k.cancelContexts()
+		l.lines.freed(k)
 	}
 	if len(lost) > 0 && l.opts.Hooks.Lost != nil {
 		go l.tellLost(lost)
@@ -101,6 +105,7 @@ func (l *Locker) Close() error {
 	}
 	s.Unlock()
 	l.gone(ended)
+	l.ear.shut()
 	err := l.releaseAll(ended)
 	s.work.Wait()
 	return err
@@ -110,7 +115,7 @@ func (l *Locker) Close() error {
 func (l *Locker) releaseAll(locks []*Lock) error {
 	calls := make([]*call, len(locks))
 	for i, k := range locks {
-		calls[i] = &call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder}
+		calls[i] = &call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder, proposal: l.now().proposal()}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -3,7 +3,10 @@ package fencedlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,12 +26,24 @@ type memory struct {
 	before func(ctx context.Context, c *call) error
 	// after runs behind every question; an error hides the answer.
 	after func(ctx context.Context, c *call) error
+
+	mute bool        // nobody can listen
+	drop atomic.Bool // wake-ups are lost
 }
 
 // shelf is the data of a lock service and the rules for changing it.
 type shelf struct {
 	locks    map[string]entry
 	counters map[string]int64
+	queues   map[string][]place
+	// ears are those who listen, and what was published to them.
+	ears map[string]chan string
+}
+
+// place is one entry of a queue.
+type place struct {
+	holder, waker, label string
+	ttl                  int64
 }
 
 type entry struct {
@@ -42,7 +57,10 @@ func newMemory() *memory {
 }
 
 func newShelf() shelf {
-	return shelf{locks: map[string]entry{}, counters: map[string]int64{}}
+	return shelf{
+		locks: map[string]entry{}, counters: map[string]int64{},
+		queues: map[string][]place{}, ears: map[string]chan string{},
+	}
 }
 
 // fault sets before, while others may be asking.
@@ -94,11 +112,59 @@ func (m *memory) roundTrips() int {
 	return m.rounds
 }
 
+// memoryChannel is one end of what is published in a memory.
+type memoryChannel struct {
+	m    *memory
+	name string
+	ear  chan string
+	stop chan struct{}
+}
+
+func (m *memory) wakes() hearing { return sure }
+
+func (m *memory) listen(_ context.Context, name string) (channel, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mute {
+		return nil, errDown
+	}
+	c := &memoryChannel{m: m, name: name, ear: make(chan string, 1000), stop: make(chan struct{})}
+	m.shelf.ears[name] = c.ear
+	return c, nil
+}
+
+func (c *memoryChannel) receive() (string, error) {
+	t := time.NewTimer(quiet)
+	defer t.Stop()
+	select {
+	case text := <-c.ear:
+		if c.m.drop.Load() {
+			return "", nil
+		}
+		return text, nil
+	case <-t.C:
+		return "", nil
+	case <-c.stop:
+		return "", errDown
+	}
+}
+
+func (c *memoryChannel) close() {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if c.m.shelf.ears[c.name] == c.ear {
+		delete(c.m.shelf.ears, c.name)
+		close(c.stop)
+	}
+}
+
 // wipe forgets everything, as FLUSHALL does.
 func (m *memory) wipe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	ears := m.shelf.ears
 	m.shelf = newShelf()
+	m.shelf.ears = ears
 }
 
 // steal gives the lock to somebody else.
@@ -128,6 +194,10 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 	}
 	e, ok := s.locks[c.keys.lock]
 	ttl := time.Duration(c.ttl) * time.Millisecond
+	if c.op == opRelease && c.waits {
+		q := slices.DeleteFunc(s.queues[c.keys.queue], func(p place) bool { return p == placeOf(c) })
+		s.setQueue(c.keys.queue, q)
+	}
 	switch {
 	case c.op == opAcquire:
 		return s.acquire(now, c)
@@ -135,6 +205,7 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 		return answer{verdict: absent}, nil
 	case c.op == opRelease && e.holder == c.holder:
 		delete(s.locks, c.keys.lock)
+		s.passOn(now, c)
 		return answer{verdict: released}, nil
 	case c.op == opRenew && e.value() == c.value:
 		e.until = max(e.until, now+ttl)
@@ -146,9 +217,10 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 
 func (s *shelf) acquire(now time.Duration, c *call) (answer, error) {
 	until := now + time.Duration(c.ttl)*time.Millisecond
-	if e, ok := s.locks[c.keys.lock]; ok {
+	e, mine := s.locks[c.keys.lock]
+	if mine {
 		if e.holder != c.holder {
-			return answer{verdict: held, fence: e.fence, ttl: (e.until - now).Truncate(time.Millisecond), label: e.label}, nil
+			return s.inTheWay(now, c), nil
 		}
 		until = max(until, e.until)
 		if e.fence >= c.least {
@@ -157,13 +229,105 @@ func (s *shelf) acquire(now time.Duration, c *call) (answer, error) {
 			return answer{verdict: granted, fence: e.fence}, nil
 		}
 	}
-	fence := max(s.counters[c.keys.counter]+1, c.proposal, c.least)
-	if fence >= maxFence {
-		return answer{}, &ConfigError{Need: needFence}
+	spare := int64(0)
+	if !mine && len(s.queues[c.keys.queue]) > 0 {
+		spare = 7
 	}
-	s.counters[c.keys.counter] = fence
+	fence, spare, err := s.mint(c, max(c.proposal, c.least), spare)
+	if err != nil {
+		return answer{}, err
+	}
+	if !mine && len(s.queues[c.keys.queue]) > 0 {
+		s.enqueue(c)
+		if holder := s.grant(now, c, fence, spare); holder != "" && holder != c.holder {
+			return s.inTheWay(now, c), nil
+		}
+	}
 	s.locks[c.keys.lock] = entry{holder: c.holder, label: c.label, fence: fence, until: until}
-	return answer{verdict: granted, fence: fence}, nil
+	return answer{verdict: granted, fence: fence, spare: int(spare)}, nil
+}
+
+// inTheWay answers a caller that does not get the lock, and queues it.
+func (s *shelf) inTheWay(now time.Duration, c *call) answer {
+	e := s.locks[c.keys.lock]
+	a := answer{verdict: held, fence: e.fence, ttl: (e.until - now).Truncate(time.Millisecond), label: e.label}
+	if c.waits {
+		a.verdict, a.place = queued, s.enqueue(c)
+	}
+	return a
+}
+
+func placeOf(c *call) place {
+	return place{holder: c.holder, waker: c.waker, label: c.label, ttl: c.ttl}
+}
+
+func (s *shelf) enqueue(c *call) int {
+	q := s.queues[c.keys.queue]
+	if i := slices.Index(q, placeOf(c)); i >= 0 || !c.waits {
+		return i
+	}
+	s.queues[c.keys.queue] = append(q, placeOf(c))
+	return len(q)
+}
+
+func (s *shelf) setQueue(key string, q []place) {
+	s.queues[key] = q
+	if len(q) == 0 {
+		delete(s.queues, key)
+	}
+}
+
+func (s *shelf) mint(c *call, fence, spare int64) (int64, int64, error) {
+	counter, ok := s.counters[c.keys.counter]
+	if fence >= maxFence {
+		return 0, 0, &ConfigError{Need: needFence}
+	}
+	if ok && counter >= fence {
+		fence = counter + 1
+		if fence >= maxFence {
+			return 0, 0, c.broken("counter")
+		}
+	}
+	if fence >= 4611686018427387000 {
+		spare = 0
+	}
+	s.counters[c.keys.counter] = fence + spare
+	return fence, spare, nil
+}
+
+// grant gives the free lock to the first in the queue who is there.
+func (s *shelf) grant(now time.Duration, c *call, fence, spare int64) string {
+	q := s.queues[c.keys.queue]
+	defer func() { s.setQueue(c.keys.queue, q) }()
+	for len(q) > 0 {
+		p := q[0]
+		q = q[1:]
+		if p.holder == c.holder && c.op == opAcquire {
+			return p.holder
+		}
+		name, isSure := strings.CutPrefix(p.waker, "!")
+		ear := s.ears[c.keys.lock[:strings.Index(c.keys.lock, "{")]+"wake:"+name]
+		if isSure && ear == nil {
+			continue
+		}
+		if ear != nil {
+			ear <- strings.TrimSuffix(fmt.Sprintf("%s %d %d", p.holder, fence, spare), " 0")
+		}
+		ttl := min(time.Duration(p.ttl)*time.Millisecond, firstLease)
+		s.locks[c.keys.lock] = entry{holder: p.holder, label: p.label, fence: fence, until: now + ttl}
+		return p.holder
+	}
+	return ""
+}
+
+// passOn grants a lock that was released.
+func (s *shelf) passOn(now time.Duration, c *call) {
+	if len(s.queues[c.keys.queue]) == 0 {
+		return
+	}
+	if fence, spare, err := s.mint(c, c.proposal, 7); err == nil {
+		s.grant(now, c, fence, spare)
+	}
 }
 
 func (e entry) value() string {

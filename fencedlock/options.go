@@ -46,6 +46,10 @@ type Options struct {
 	// parallel. The default is none: then claim for yourself, or nothing is
 	// protected.
 	Stores []fencedstore.Claimer
+	// Unfair has waiters ask at random instants instead of queueing: nobody is
+	// granted a lock in their absence, and anybody may overtake anybody. The
+	// default is a queue, first come, first served.
+	Unfair bool
 	// Hooks observe. The default is none.
 	Hooks *Hooks
 	// Logger gets what no caller can be told, such as a lock that could not be

@@ -28,6 +28,7 @@ type orphan struct {
 	until    time.Duration // by then it has expired, or we give up
 	due      time.Duration // when to ask
 	looked   bool          // it was answered once
+	once     bool          // one answer will do: nothing is on its way
 	gone     chan struct{} // closed when Redis has confirmed
 }
 
@@ -43,12 +44,7 @@ type orphanage struct {
 // returns, and reports whether Redis confirmed it before. It does not depend on
 // the caller's context, which has probably ended.
 func (l *Locker) abandon(k *Lock) bool {
-	o := &orphan{
-		call:     call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder},
-		resource: k.fence.Resource,
-		until:    l.now().mono + min(k.terms.ttl, orphanLife),
-		gone:     make(chan struct{}),
-	}
+	o := l.orphan(k)
 	if !l.takeIn(o) {
 		return false
 	}
@@ -59,6 +55,25 @@ func (l *Locker) abandon(k *Lock) bool {
 		return true
 	case <-grace.C:
 		return false
+	}
+}
+
+// leaveQueue takes a waiter out of the queue, behind its back. If the lock was
+// granted to it meanwhile, the next gets it.
+func (l *Locker) leaveQueue(k *Lock) {
+	o := l.orphan(k)
+	o.once = true
+	l.takeIn(o)
+}
+
+func (l *Locker) orphan(k *Lock) *orphan {
+	c := k.ask
+	c.op, c.proposal = opRelease, l.now().proposal()
+	return &orphan{
+		call:     c,
+		resource: k.fence.Resource,
+		until:    l.now().mono + min(k.terms.ttl, orphanLife),
+		gone:     make(chan struct{}),
 	}
 }
 
@@ -168,7 +183,7 @@ func (o *orphan) answered(now time.Duration) {
 	if first {
 		close(o.gone)
 	}
-	if o.answer.verdict == released || !first {
+	if o.answer.verdict == released || !first || o.once {
 		o.until = 0
 	}
 }

@@ -23,6 +23,8 @@ type redisBackend struct {
 	// hand, whose sockets keep the deadline; else one may have to be dialled,
 	// which only a firing context can end, and that costs more.
 	well atomic.Bool
+
+	combiner combiner
 }
 
 // newRedisBackend takes the caller's client. A *redis.Client by default ignores
@@ -42,12 +44,16 @@ func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 }
 
 func (b *redisBackend) do(ctx context.Context, c *call) {
-	if !b.own || !b.well.Load() {
+	var reply string
+	var err error
+	if b.own && b.well.Load() {
+		reply, err = b.runShared(ctx, c)
+	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = firing(ctx)
 		defer cancel()
+		reply, err = b.run(ctx, c, false)
 	}
-	reply, err := b.run(ctx, c, false)
 	if noScript(err) {
 		reply, err = b.run(ctx, c, true)
 	}
@@ -151,6 +157,8 @@ func (b *redisBackend) explain(err error) error {
 		return &ReplyError{Reply: "nil"}
 	case errors.As(err, &reply):
 		return explainServer(err)
+	case asFault(err) != nil:
+		return err
 	case strings.HasPrefix(err.Error(), "redis: can't parse"):
 		return &ReplyError{Reply: "not a string"}
 	}
@@ -174,7 +182,8 @@ var passing = []string{
 	"MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "max number of clients reached",
 }
 
-const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl and pexpire on the keys <prefix>*"
+const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, incrby, del, pttl, pexpire, " +
+	"llen, lpop, lpos, lrem, rpush, publish, subscribe and ping on the keys and channels <prefix>*"
 
 var needs = []struct{ code, need string }{
 	{"NOPERM", needRights},

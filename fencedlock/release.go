@@ -32,7 +32,13 @@ func (k *Lock) Release(ctx context.Context) error {
 		return k.result
 	}
 	lost := k.leave()
+	if lost == nil && k.pass() {
+		k.cleared = true
+		k.tellReleased()
+		return nil
+	}
 	err := k.giveBack(ctx)
+	k.l.lines.freed(k)
 	switch {
 	case lost != nil:
 		k.cleared = err == nil
@@ -42,10 +48,16 @@ func (k *Lock) Release(ctx context.Context) error {
 		return err
 	}
 	k.cleared = true
-	if k.result == nil && k.l.opts.Hooks.Released != nil {
-		k.l.opts.Hooks.Released(k.fence, k.l.now().mono-k.since.mono)
+	if k.result == nil {
+		k.tellReleased()
 	}
 	return k.result
+}
+
+func (k *Lock) tellReleased() {
+	if k.l.opts.Hooks.Released != nil {
+		k.l.opts.Hooks.Released(k.fence, k.l.now().mono-k.since.mono)
+	}
 }
 
 // leave ends the lock on this side, and returns how it was lost if it was.
@@ -94,6 +106,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 func (l *Locker) clear(ctx context.Context, c *call) (sure bool, err error) {
 	sure = true
 	for try := 1; ; try++ {
+		c.proposal = l.now().proposal()
 		l.backend.do(detached(ctx, callTimeout), c) //nolint:contextcheck // it is derived from ctx
 		fault := asFault(c.err)
 		if fault == nil {

@@ -12,11 +12,14 @@ import (
 // longer is in trouble.
 const callTimeout = time.Second
 
-// begin starts the lease after a grant that was asked for at sent. The mutex is
-// held.
-func (k *Lock) begin(sent, now instant) {
-	k.lease = lease{start: sent, ttl: k.terms.ttl}
-	k.renewAt = k.nextRenewal(sent)
+// begin starts the lease after a grant. A first lease is short and is renewed
+// soon, but not before a short piece of work is done. The mutex is held.
+func (k *Lock) begin(e lease, now instant) {
+	k.lease = e
+	k.renewAt = k.nextRenewal(e.start)
+	if e.ttl < k.terms.ttl {
+		k.renewAt = min(k.renewAt, now.mono+e.left(now)/4)
+	}
 	k.answerBy, k.failing, k.fails, k.doubt = 0, nil, 0, 0
 	k.attempt++
 	k.l.scheduler.watch(k, k.next(now))
@@ -51,10 +54,15 @@ func (k *Lock) renewal(now instant) *renewal {
 }
 
 func (k *Lock) renewCall() call {
-	return call{
-		op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, fence: k.fence.ID,
-		value: lockValue(k.fence.Holder, k.fence.ID, k.terms.label),
+	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis()}
+}
+
+// inRedis is the value of the key. The mutex is held.
+func (k *Lock) inRedis() string {
+	if k.value == "" {
+		k.value = lockValue(k.ask.holder, k.fence.ID, k.ask.label)
 	}
+	return k.value
 }
 
 // lockValue is what acquire.lua puts into the key.
@@ -110,7 +118,7 @@ func (k *Lock) next(now instant) time.Duration {
 // settle applies the answer to a renewal that was asked for at sent, and
 // reports whether the lock ended. The mutex is held.
 func (k *Lock) settle(c *call, attempt uint32, sent, now instant) bool {
-	if k.err != nil || c.fence != k.fence.ID {
+	if k.err != nil || c.value != k.value {
 		return false // a renewal never outlives its tenure
 	}
 	if lost := k.overdue(now); lost != nil {
@@ -139,7 +147,7 @@ func (k *Lock) confirmed(sent, now instant) {
 	if sent.mono < k.lease.start.mono {
 		return // overtaken by another
 	}
-	k.lease.start = sent
+	k.lease = lease{start: sent, ttl: k.terms.ttl}
 	if k.lease.doubtful(now) {
 		return // it was sent before the clock jumped
 	}
@@ -151,7 +159,7 @@ func (k *Lock) confirmed(sent, now instant) {
 // less often, and with jitter, for the sake of a Redis that is coming back.
 func (k *Lock) failed(err error, now instant) {
 	k.failing, k.answerBy = err, 0
-	wait := min(k.terms.ttl/60<<min(k.fails, 5), k.terms.ttl/6)
+	wait := min(k.lease.ttl/60<<min(k.fails, 5), k.lease.ttl/6)
 	k.fails++
 	k.renewAt = now.mono + wait/2 + jitter(wait/2)
 }
@@ -163,7 +171,7 @@ func (k *Lock) nextRenewal(sent instant) time.Duration {
 
 // patience is how long the answer to one renewal is waited for before another
 // is sent.
-func (k *Lock) patience() time.Duration { return min(k.terms.ttl/6, callTimeout) }
+func (k *Lock) patience() time.Duration { return min(k.lease.ttl/6, callTimeout) }
 
 // slack is how much early a renewal may be, to go in one batch with others.
 func (k *Lock) slack() time.Duration { return k.terms.renewEvery / 64 }

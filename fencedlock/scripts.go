@@ -2,6 +2,7 @@ package fencedlock
 
 import (
 	_ "embed"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ var (
 	renewLua string
 	//go:embed release.lua
 	releaseLua string
+	//go:embed grant.lua
+	grantLua string
 )
 
 // script is a Lua script with the arguments that name it, boxed once.
@@ -26,6 +29,7 @@ type script struct {
 }
 
 func newScript(text string) script {
+	text = strings.Replace(text, "-- include grant.lua\n", grantLua, 1)
 	return script{sha: redis.NewScript(text).Hash(), text: text}
 }
 
@@ -36,8 +40,8 @@ var scripts = [...]script{
 }
 
 var (
-	oneKey  any = 1
-	twoKeys any = 2
+	oneKey    any = 1
+	threeKeys any = 3
 )
 
 // command writes the Redis command of c into its own room: pointers to the
@@ -51,15 +55,20 @@ func (c *call) command(source bool) []any {
 	}
 	switch c.op {
 	case opAcquire:
-		a = append(a, twoKeys, &c.keys.lock, &c.keys.counter, &c.holder, &c.label, &c.ttl, &c.proposal)
-		if c.least > 0 {
-			a = append(a, &c.least)
+		a = append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue, &c.holder, &c.label, &c.ttl, &c.proposal, &c.least)
+		if c.waits {
+			a = append(a, &c.waker)
 		}
 		return a
 	case opRenew:
 		return append(a, oneKey, &c.keys.lock, &c.value, &c.ttl)
 	default:
-		return append(a, oneKey, &c.keys.lock, &c.holder)
+		a = append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue, &c.holder, &c.proposal)
+		if c.waits {
+			c.entry = c.holder + ":" + c.waker + ":" + strconv.FormatInt(c.ttl, 10) + ":" + c.label
+			a = append(a, &c.entry)
+		}
+		return a
 	}
 }
 
@@ -98,11 +107,11 @@ func (c *call) decodeWord(reply string, success verdict) bool {
 func (c *call) decodeAcquire(word, rest string) bool {
 	switch word {
 	case "granted":
-		id, err := fencedstore.ParseID(rest)
-		c.answer = answer{verdict: granted, fence: id}
-		return err == nil
+		return c.answer.decodeGrant(rest)
 	case "held":
-		return c.decodeHeld(rest)
+		return c.decodeHeld(held, rest)
+	case "queued":
+		return c.waits && c.decodeHeld(queued, rest)
 	case "broken":
 		c.err = c.broken(rest)
 		return c.err != nil
@@ -110,15 +119,42 @@ func (c *call) decodeAcquire(word, rest string) bool {
 	return false
 }
 
-func (c *call) decodeHeld(rest string) bool {
+// maxSpare bounds the fences that a grant may bring along.
+const maxSpare = 1000
+
+// decodeGrant reads <fence> [<spare>].
+func (a *answer) decodeGrant(text string) bool {
+	text, rest, more := strings.Cut(text, " ")
+	id, err := fencedstore.ParseID(text)
+	spare := 0
+	if more && err == nil {
+		spare, err = strconv.Atoi(rest)
+	}
+	if err != nil || spare < 0 || spare > maxSpare || id > math.MaxInt64-maxSpare {
+		return false
+	}
+	*a = answer{verdict: granted, fence: id, spare: spare}
+	return true
+}
+
+func (c *call) decodeHeld(v verdict, rest string) bool {
 	fence, rest, ok1 := strings.Cut(rest, " ")
-	left, label, ok2 := strings.Cut(rest, " ")
+	left, rest, ok2 := strings.Cut(rest, " ")
+	place := 0
+	if v == queued {
+		text, label, ok := strings.Cut(rest, " ")
+		n, err := strconv.Atoi(text)
+		if !ok || err != nil || n < 0 {
+			return false
+		}
+		place, rest = n, label
+	}
 	id, err1 := fencedstore.ParseID(fence)
 	ms, err2 := strconv.ParseInt(left, 10, 64)
 	if !ok1 || !ok2 || err1 != nil || err2 != nil || ms < -1 || ms > int64(maxForeignTTL/time.Millisecond) {
 		return false
 	}
-	c.answer = answer{verdict: held, fence: id, ttl: time.Duration(ms) * time.Millisecond, label: label}
+	c.answer = answer{verdict: v, fence: id, ttl: time.Duration(ms) * time.Millisecond, label: rest, place: place}
 	return true
 }
 

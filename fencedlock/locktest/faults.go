@@ -172,18 +172,18 @@ func (f *Faults) concerns(cmd redis.Cmder) bool {
 	})
 }
 
-// lockerDoes tells the scripts of a Locker apart by their shape: an acquire
-// has two keys, a renewal two arguments, a release one.
+// lockerDoes tells the scripts of a Locker apart by their shape: a renewal has
+// one key, the others three, and an acquire has more arguments.
 func lockerDoes(name string, args []any) string {
 	if name != "evalsha" && name != "eval" || len(args) < 5 {
 		return ""
 	}
 	switch keys, _ := args[2].(int); {
-	case keys == 2:
-		return Acquire
 	case keys == 1 && len(args) == 6:
 		return Renew
-	case keys == 1 && len(args) == 5:
+	case keys == 3 && len(args) >= 11:
+		return Acquire
+	case keys == 3 && len(args) >= 8:
 		return Release
 	}
 	return ""
