@@ -89,7 +89,8 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 	k.index = -1
 	k.fence = fencedstore.Fence{Resource: resource, Holder: fencedstore.NewHolder()}
 	k.ask = call{
-		op: opAcquire, keys: newKeys(l.opts.Prefix, resource),
+		durable: &l.opts.Durability,
+		op:      opAcquire, keys: newKeys(l.opts.Prefix, resource),
 		holder: k.fence.Holder, label: t.label, ttl: t.ttl.Milliseconds(),
 	}
 	return k, nil
@@ -154,6 +155,10 @@ func firstTry(ctx context.Context, try int) *callContext {
 func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldError, error) {
 	a := &k.ask.answer
 	if a.verdict == granted {
+		if err := l.opts.Durability.shortfall(k.fence.Resource, a.kept); err != nil {
+			k.ran = true
+			return nil, l.giveUp(ctx, k, err)
+		}
 		return nil, l.granted(ctx, k, sent)
 	}
 	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}, nil
@@ -183,7 +188,7 @@ func (l *Locker) granted(ctx context.Context, k *Lock, sent instant) error {
 
 // refused handles an answer that asking again would not change.
 func (l *Locker) refused(ctx context.Context, k *Lock, err error) error {
-	k.ran = k.ran || errors.Is(err, ErrUnexpectedReply)
+	k.ran = k.ran || k.ask.wrote || errors.Is(err, ErrUnexpectedReply)
 	return l.giveUp(ctx, k, l.failure("acquire", k.fence.Resource, err))
 }
 

@@ -20,9 +20,14 @@ const (
 	opAcquire op = iota + 1
 	opRenew
 	opRelease
+	opForce
+	opInspect
+	opKeep
 )
 
-func (o op) String() string { return [...]string{"", "acquire", "renew", "release"}[o] }
+func (o op) String() string {
+	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release"}[o]
+}
 
 // call is one question and, afterwards, its answer. Asking the same question
 // again is harmless: every script survives its own replay.
@@ -32,14 +37,19 @@ type call struct {
 	holder string
 	label  string
 	value  string // renew: the whole value of the lock, of which fence is part
+	forced string // renew, force: the key of the mark of a forced release
 	fence  int64
 	ttl    int64 // in milliseconds
 
 	proposal int64 // acquire: the fence to issue unless the counter is ahead
 	least    int64 // acquire: the smallest fence the stores accept; 0 for any
 
+	durable *Durability // acquire: where the answer has to be kept, too; may be nil
+	status  *Status     // inspect: gets the answer
+
 	answer answer
 	err    error
+	wrote  bool    // although there is an error, the command was executed
 	args   [10]any // room for the command, so that asking allocates little
 }
 
@@ -48,6 +58,7 @@ type answer struct {
 	fence   int64
 	ttl     time.Duration // held: until the lock ends; negative without end
 	label   string        // held: the holder's
+	kept    kept          // granted: by whom, if that was asked for
 }
 
 type verdict uint8
@@ -59,4 +70,6 @@ const (
 	released
 	absent
 	taken
+	forced
+	free
 )

@@ -38,6 +38,9 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Durability.complete(rdb); err != nil {
+		return nil, err
+	}
 	return newLocker(newRedisBackend(rdb), o, newClock()), nil
 }
 

@@ -28,6 +28,7 @@ type memory struct {
 // shelf is the data of a lock service and the rules for changing it.
 type shelf struct {
 	locks    map[string]entry
+	forced   map[string]string // the value of a lock that was ended by force
 	counters map[string]int64
 }
 
@@ -42,7 +43,7 @@ func newMemory() *memory {
 }
 
 func newShelf() shelf {
-	return shelf{locks: map[string]entry{}, counters: map[string]int64{}}
+	return shelf{locks: map[string]entry{}, forced: map[string]string{}, counters: map[string]int64{}}
 }
 
 // fault sets before, while others may be asking.
@@ -131,6 +132,10 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 	switch {
 	case c.op == opAcquire:
 		return s.acquire(now, c)
+	case c.op == opForce && ok:
+		return s.force(now, c)
+	case c.op == opRenew && e.value() != c.value && s.forced[c.forced] == c.value:
+		return answer{verdict: forced}, nil
 	case !ok:
 		return answer{verdict: absent}, nil
 	case c.op == opRelease && e.holder == c.holder:
@@ -164,6 +169,19 @@ func (s *shelf) acquire(now time.Duration, c *call) (answer, error) {
 	s.counters[c.keys.counter] = fence
 	s.locks[c.keys.lock] = entry{holder: c.holder, label: c.label, fence: fence, until: until}
 	return answer{verdict: granted, fence: fence}, nil
+}
+
+func (s *shelf) force(now time.Duration, c *call) (answer, error) {
+	e := s.locks[c.keys.lock]
+	switch {
+	case e.holder == c.holder:
+	case e.fence != c.fence:
+		return answer{verdict: held, fence: e.fence, ttl: (e.until - now).Truncate(time.Millisecond), label: e.label}, nil
+	default:
+		s.forced[c.forced] = e.value()
+		s.locks[c.keys.lock] = entry{holder: c.holder, label: c.label, fence: e.fence, until: now + time.Duration(c.ttl)*time.Millisecond}
+	}
+	return answer{verdict: granted, fence: e.fence}, nil
 }
 
 func (e entry) value() string {

@@ -46,6 +46,12 @@ type Options struct {
 	// parallel. The default is none: then claim for yourself, or nothing is
 	// protected.
 	Stores []fencedstore.Claimer
+	// Durability is where a new lock has to be kept before Acquire returns it.
+	// The default is the memory of the primary.
+	Durability Durability
+	// Strict is the severity from which on findings of [Locker.Check] are an
+	// error. The default is that they never are.
+	Strict Severity
 	// Hooks observe. The default is none.
 	Hooks *Hooks
 	// Logger gets what no caller can be told, such as a lock that could not be

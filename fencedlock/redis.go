@@ -44,6 +44,10 @@ func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 }
 
 func (b *redisBackend) do(ctx context.Context, c *call) {
+	if c.op == opAcquire && c.durable.wanted() {
+		b.doDurably(ctx, c)
+		return
+	}
 	if !b.own || !b.well.Load() {
 		var cancel context.CancelFunc
 		ctx, cancel = firing(ctx)
@@ -114,7 +118,7 @@ func (b *redisBackend) pipeline(ctx context.Context, cs []*call, source bool) (m
 
 // settle turns a reply or an error of go-redis into the answer to c.
 func (b *redisBackend) settle(c *call, reply string, err error) {
-	c.answer, c.err = answer{}, nil
+	c.answer, c.err, c.wrote = answer{}, nil, false
 	if err == nil {
 		c.decode(reply)
 	} else {
@@ -177,7 +181,7 @@ var passing = []string{
 	"MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "max number of clients reached",
 }
 
-const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl and pexpire on the keys <prefix>*"
+const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl, pexpire and llen on the keys <prefix>*"
 
 var needs = []struct{ code, need string }{
 	{"NOPERM", needRights},

@@ -53,7 +53,7 @@ func (k *Lock) renewal(now instant) *renewal {
 func (k *Lock) renewCall() call {
 	return call{
 		op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, fence: k.fence.ID,
-		value: lockValue(k.fence.Holder, k.fence.ID, k.terms.label),
+		value: lockValue(k.fence.Holder, k.fence.ID, k.terms.label), forced: forcedKey(k.ask.keys.lock),
 	}
 }
 
@@ -126,6 +126,9 @@ func (k *Lock) settle(c *call, attempt uint32, sent, now instant) bool {
 		k.confirmed(sent, now)
 	case c.answer.verdict == taken:
 		k.end(k.lost(Taken))
+		return true
+	case c.answer.verdict == forced:
+		k.end(k.lost(Forced))
 		return true
 	default:
 		k.end(k.lost(Expired))

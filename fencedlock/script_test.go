@@ -21,8 +21,10 @@ import (
 func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 	t.Parallel()
 	calls := regexp.MustCompile(`redis\.p?call\(([^)]*)`)
-	operand := regexp.MustCompile(`^'[A-Z]+', KEYS\[[12]\](,|$)`)
-	for name, source := range map[string]string{"acquire": acquireLua, "renew": renewLua, "release": releaseLua} {
+	operand := regexp.MustCompile(`^'[A-Z]+', KEYS\[[123]\](,|$)`)
+	for name, source := range map[string]string{
+		"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "force": forceLua, "inspect": inspectLua, "keep": keepLua,
+	} {
 		found := calls.FindAllStringSubmatch(source, -1)
 		if len(found) < 2 || len(found) != strings.Count(source, "redis.") {
 			t.Errorf("%s: %d calls read of %d uses of redis", name, len(found), strings.Count(source, "redis."))
@@ -59,7 +61,7 @@ func TestScriptsAgreeWithTheModel(t *testing.T) {
 	for o, n := range w.verdicts {
 		t.Logf("%v: %d", o, n)
 	}
-	for _, v := range []verdict{granted, held, renewed, released, absent, taken} {
+	for _, v := range []verdict{granted, held, renewed, released, absent, taken, forced} {
 		if w.verdicts[v] < 50 {
 			t.Errorf("only %d answers of kind %d", w.verdicts[v], v)
 		}
@@ -72,7 +74,7 @@ type walk struct {
 	redis    *redisBackend
 	rdb      *redis.Client
 	model    shelf
-	verdicts [taken + 1]int
+	verdicts [forced + 1]int
 }
 
 func (w *walk) step(n int) {
@@ -134,14 +136,19 @@ func (w *walk) question(key keys) *call {
 	if held && w.rnd.IntN(2) == 0 {
 		c.holder = e.holder
 	}
-	switch w.rnd.IntN(4) {
+	switch w.rnd.IntN(6) {
 	case 0:
-		c.op, c.value = opRenew, e.value()
+		c.op, c.forced, c.value = opRenew, forcedKey(key.lock), e.value()
+		if old := w.model.forced[c.forced]; old != "" && w.rnd.IntN(3) == 0 {
+			c.value = old
+		}
 		if w.rnd.IntN(3) == 0 {
 			c.value = lockValue(e.holder, e.fence+1, e.label)
 		}
 	case 1:
 		c.op = opRelease
+	case 2:
+		c.op, c.forced, c.fence = opForce, forcedKey(key.lock), e.fence+int64(w.rnd.IntN(2))
 	default:
 		c.op = opAcquire
 		if w.rnd.IntN(4) == 0 {

@@ -18,6 +18,12 @@ var (
 	renewLua string
 	//go:embed release.lua
 	releaseLua string
+	//go:embed force.lua
+	forceLua string
+	//go:embed inspect.lua
+	inspectLua string
+	//go:embed keep.lua
+	keepLua string
 )
 
 // script is a Lua script with the arguments that name it, boxed once.
@@ -33,6 +39,9 @@ var scripts = [...]script{
 	opAcquire: newScript(acquireLua),
 	opRenew:   newScript(renewLua),
 	opRelease: newScript(releaseLua),
+	opForce:   newScript(forceLua),
+	opInspect: newScript(inspectLua),
+	opKeep:    newScript(keepLua),
 }
 
 var (
@@ -57,7 +66,13 @@ func (c *call) command(source bool) []any {
 		}
 		return a
 	case opRenew:
-		return append(a, oneKey, &c.keys.lock, &c.value, &c.ttl)
+		return append(a, twoKeys, &c.keys.lock, &c.forced, &c.value, &c.ttl)
+	case opForce:
+		return append(a, twoKeys, &c.keys.lock, &c.forced, &c.holder, &c.label, &c.ttl, &c.fence)
+	case opInspect:
+		return append(a, 3, &c.keys.lock, &c.keys.counter, queueKey(c.keys.lock))
+	case opKeep:
+		return append(a, oneKey, &c.keys.lock, &c.holder, &c.ttl)
 	default:
 		return append(a, oneKey, &c.keys.lock, &c.holder)
 	}
@@ -73,8 +88,12 @@ func (c *call) decode(reply string) {
 		ok = c.decodeAcquire(word, rest)
 	case opRenew:
 		ok = c.decodeWord(reply, renewed)
-	case opRelease:
+	case opRelease, opKeep:
 		ok = c.decodeWord(reply, released)
+	case opForce:
+		ok = c.decodeWord(reply, 0) || c.decodeAcquire(word, rest)
+	case opInspect:
+		ok = c.decodeStatus(word, rest)
 	}
 	if !ok {
 		c.err = &ReplyError{Reply: describe(reply)}
@@ -87,6 +106,8 @@ func (c *call) decodeWord(reply string, success verdict) bool {
 		c.answer.verdict = absent
 	case reply == "taken":
 		c.answer.verdict = taken
+	case reply == "forced" && success == renewed:
+		c.answer.verdict = forced
 	case reply == "renewed" && success == renewed, reply == "released" && success == released:
 		c.answer.verdict = success
 	default:

@@ -275,7 +275,7 @@ func TestPermanentRefusalsFailAtOnce(t *testing.T) {
 func minimal(t *testing.T, srv *testenv.Redis, name, pattern string, without ...string) func(*redis.Options) {
 	t.Helper()
 	args := []string{"ACL", "SETUSER", name, "on", ">secret", "resetkeys", "~" + pattern, "-@all"}
-	for _, c := range []string{"evalsha", "eval", "get", "set", "incr", "del", "pttl", "pexpire"} {
+	for _, c := range []string{"evalsha", "eval", "get", "set", "incr", "del", "pttl", "pexpire", "llen"} {
 		args = append(args, "+"+c)
 	}
 	for _, c := range without {
