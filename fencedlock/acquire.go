@@ -61,9 +61,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, opts *AcquireOpti
 	if err != nil {
 		return nil, l.discard(ctx, k, err)
 	}
-	if l.opts.Hooks.Acquired != nil {
-		l.opts.Hooks.Acquired(k.fence, l.now().mono-began.mono)
-	}
+	k.tellAcquired(Acquisition{Waited: l.now().mono - began.mono, Attempts: k.asked})
 	return k, nil
 }
 
@@ -85,7 +83,7 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 	if ctx.Err() != nil {
 		return nil, &abandonedError{op: "acquire", resource: resource, errs: []error{ended(ctx)}}
 	}
-	k := &Lock{l: l, terms: t}
+	k := &Lock{l: l, terms: t, parent: ctx}
 	k.index = -1
 	k.fence = fencedstore.Fence{Resource: resource, Holder: fencedstore.NewHolder()}
 	k.ask = call{
@@ -124,6 +122,7 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	c := &k.ask
 	for try := 1; ; try++ {
 		sent := l.now()
+		k.asked++
 		c.proposal = max(sent.micros(), 0) + 1
 		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
@@ -161,7 +160,11 @@ func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldErro
 		}
 		return nil, l.granted(ctx, k, sent)
 	}
-	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}, nil
+	held := &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}
+	if k.met == nil {
+		k.tellContended(held)
+	}
+	return held, nil
 }
 
 // granted starts the lease.

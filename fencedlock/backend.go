@@ -23,10 +23,11 @@ const (
 	opForce
 	opInspect
 	opKeep
+	opWhy
 )
 
 func (o op) String() string {
-	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release"}[o]
+	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release", "renew"}[o]
 }
 
 // call is one question and, afterwards, its answer. Asking the same question
@@ -37,7 +38,7 @@ type call struct {
 	holder string
 	label  string
 	value  string // renew: the whole value of the lock, of which fence is part
-	forced string // renew, force: the key of the mark of a forced release
+	forced string // why, force: the key of the mark of a forced release
 	fence  int64
 	ttl    int64 // in milliseconds
 

@@ -52,7 +52,7 @@
 // braces in its name escaped as %XX, so that both are in one Cluster slot. The
 // lock holds holder:fence:label. A user with exactly these rights will do:
 //
-//	ACL SETUSER worker on >… resetkeys ~fenced:* -@all +evalsha +eval +get +set +incr +del +pttl +pexpire
+//	ACL SETUSER worker on >… resetkeys ~fenced:* -@all +evalsha +eval +get +set +incr +del +pttl +pexpire +llen
 //
 // # Errors
 //

@@ -111,3 +111,25 @@ func (l *Locker) question(ctx context.Context, c *call, resource string) error {
 		}
 	}
 }
+
+// askWhy looks whether the renewals that found no such lock any more did so
+// because of a forced release. That is not part of the renewal: with a second
+// key, no lock could be renewed while a Cluster moves its slot.
+func (l *Locker) askWhy(ctx context.Context, renewals []*call) {
+	var gone, why []*call
+	for _, c := range renewals {
+		if c.err == nil && (c.answer.verdict == absent || c.answer.verdict == taken) {
+			gone = append(gone, c)
+			why = append(why, &call{op: opWhy, forced: forcedKey(c.keys.lock), value: c.value})
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	l.backend.batch(ctx, why)
+	for i, c := range why {
+		if c.err == nil && c.answer.verdict == forced {
+			gone[i].answer.verdict = forced
+		}
+	}
+}

@@ -11,13 +11,15 @@ import (
 // Lock is one tenure of one resource. It is renewed until it is released or
 // lost. It is safe for concurrent use.
 type Lock struct {
-	l     *Locker
-	fence fencedstore.Fence
-	terms terms
-	ask   call       // acquires, then releases
-	ran   bool       // Redis may have granted what nobody was told of
-	met   *HeldError // who was in the way
-	state            // guarded by the scheduler's mutex
+	l      *Locker
+	fence  fencedstore.Fence
+	terms  terms
+	parent context.Context // whose values hooks and logs see
+	asked  int             // how often Redis was asked for it
+	ask    call            // acquires, then releases
+	ran    bool            // Redis may have granted what nobody was told of
+	met    *HeldError      // who was in the way
+	state                  // guarded by the scheduler's mutex
 
 	releasing sync.Mutex // one release at a time; guards the fields below
 	cleared   bool       // Redis confirmed that the key is gone

@@ -3,6 +3,7 @@ package fencedlock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"reflect"
 
 	"github.com/redis/go-redis/v9"
@@ -58,7 +59,7 @@ func (l *Locker) gone(lost []*Lock) {
 	for _, k := range lost {
 		k.cancelContexts()
 	}
-	if len(lost) > 0 && l.opts.Hooks.Lost != nil {
+	if len(lost) > 0 && (l.opts.Hooks.Lost != nil || l.opts.Logger.Enabled(context.Background(), slog.LevelWarn)) {
 		go l.tellLost(lost)
 	}
 }
@@ -66,7 +67,7 @@ func (l *Locker) gone(lost []*Lock) {
 func (l *Locker) tellLost(lost []*Lock) {
 	for _, k := range lost {
 		if e, ok := errors.AsType[*LostError](k.err); ok {
-			l.opts.Hooks.Lost(e)
+			k.tellLost(e)
 		}
 	}
 }
@@ -113,7 +114,8 @@ func (l *Locker) Close() error {
 func (l *Locker) releaseAll(locks []*Lock) error {
 	calls := make([]*call, len(locks))
 	for i, k := range locks {
-		calls[i] = &call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder}
+		c := k.parting()
+		calls[i] = &c
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

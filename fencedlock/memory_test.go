@@ -134,10 +134,16 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 		return s.acquire(now, c)
 	case c.op == opForce && ok:
 		return s.force(now, c)
-	case c.op == opRenew && e.value() != c.value && s.forced[c.forced] == c.value:
+	case c.op == opWhy && c.value != "" && s.forced[c.forced] == c.value:
 		return answer{verdict: forced}, nil
+	case c.op == opWhy:
+		return answer{verdict: absent}, nil
 	case !ok:
 		return answer{verdict: absent}, nil
+	case c.op == opKeep && e.holder == c.holder:
+		e.until = now + ttl
+		s.locks[c.keys.lock] = e
+		return answer{verdict: released}, nil
 	case c.op == opRelease && e.holder == c.holder:
 		delete(s.locks, c.keys.lock)
 		return answer{verdict: released}, nil

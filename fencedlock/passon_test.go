@@ -49,7 +49,7 @@ func TestHooksOfTheClientSeeTheCommands(t *testing.T) {
 	renewed := make(chan struct{}, 100)
 	for range 2 { // several Lockers on one client
 		l, err := fencedlock.New(rdb, &fencedlock.Options{RenewEvery: 20 * time.Millisecond, Hooks: &fencedlock.Hooks{
-			Renewed: func(fencedstore.Fence) { renewed <- struct{}{} },
+			Renewed: func(context.Context, fencedstore.Fence, time.Duration) { renewed <- struct{}{} },
 		}})
 		if err != nil {
 			t.Fatal(err)

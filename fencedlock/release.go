@@ -42,8 +42,8 @@ func (k *Lock) Release(ctx context.Context) error {
 		return err
 	}
 	k.cleared = true
-	if k.result == nil && k.l.opts.Hooks.Released != nil {
-		k.l.opts.Hooks.Released(k.fence, k.l.now().mono-k.since.mono)
+	if k.result == nil {
+		k.tellReleased(k.l.now().mono - k.since.mono)
 	}
 	return k.result
 }
@@ -69,8 +69,8 @@ func (k *Lock) leave() error {
 // giveBack removes the key. It sets k.result when the key was not the lock's
 // any more.
 func (k *Lock) giveBack(ctx context.Context) error {
-	c := &k.ask
-	c.op = opRelease
+	c, p := &k.ask, k.parting()
+	c.op, c.ttl = p.op, p.ttl
 	sure, err := k.l.clear(ctx, c)
 	if err != nil {
 		err = k.l.failure("release", k.fence.Resource, err)

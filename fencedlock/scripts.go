@@ -24,6 +24,8 @@ var (
 	inspectLua string
 	//go:embed keep.lua
 	keepLua string
+	//go:embed why.lua
+	whyLua string
 )
 
 // script is a Lua script with the arguments that name it, boxed once.
@@ -42,6 +44,7 @@ var scripts = [...]script{
 	opForce:   newScript(forceLua),
 	opInspect: newScript(inspectLua),
 	opKeep:    newScript(keepLua),
+	opWhy:     newScript(whyLua),
 }
 
 var (
@@ -66,7 +69,9 @@ func (c *call) command(source bool) []any {
 		}
 		return a
 	case opRenew:
-		return append(a, twoKeys, &c.keys.lock, &c.forced, &c.value, &c.ttl)
+		return append(a, oneKey, &c.keys.lock, &c.value, &c.ttl)
+	case opWhy:
+		return append(a, oneKey, &c.forced, &c.value)
 	case opForce:
 		return append(a, twoKeys, &c.keys.lock, &c.forced, &c.holder, &c.label, &c.ttl, &c.fence)
 	case opInspect:
@@ -90,6 +95,8 @@ func (c *call) decode(reply string) {
 		ok = c.decodeWord(reply, renewed)
 	case opRelease, opKeep:
 		ok = c.decodeWord(reply, released)
+	case opWhy:
+		ok = c.decodeWord(reply, forced)
 	case opForce:
 		ok = c.decodeWord(reply, 0) || c.decodeAcquire(word, rest)
 	case opInspect:
@@ -106,7 +113,7 @@ func (c *call) decodeWord(reply string, success verdict) bool {
 		c.answer.verdict = absent
 	case reply == "taken":
 		c.answer.verdict = taken
-	case reply == "forced" && success == renewed:
+	case reply == "forced" && success == forced:
 		c.answer.verdict = forced
 	case reply == "renewed" && success == renewed, reply == "released" && success == released:
 		c.answer.verdict = success

@@ -174,17 +174,16 @@ func (f *Faults) concerns(cmd redis.Cmder) bool {
 }
 
 // lockerDoes tells the scripts of a Locker apart by their shape: an acquire
-// has two keys and at least four arguments, a renewal two keys and two
-// arguments, a release one of each.
+// has two keys, a renewal two arguments, a release one.
 func lockerDoes(name string, args []any) string {
 	if name != "evalsha" && name != "eval" || len(args) < 5 {
 		return ""
 	}
 	switch keys, _ := args[2].(int); {
-	case keys == 2 && len(args) == 7:
-		return Renew
 	case keys == 2:
 		return Acquire
+	case keys == 1 && len(args) == 6:
+		return Renew
 	case keys == 1 && len(args) == 5:
 		return Release
 	}
