@@ -19,6 +19,7 @@ test: ## install what is missing where possible, run every test, say what was no
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) fmt --diff ./...
+	cd bench && ../$(LINT) run --allow-parallel-runners ./...
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -27,16 +28,19 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $(LINT)
 
-bench: bench-lock bench-postgres ## compare with bare Redis and bare Postgres; QUICK=1 for a look
+bench: bench-lock bench-postgres ## compare with peers and with bare Redis and Postgres; QUICK=1 for a look
 
-bench-lock: ## acquire and release against two bare scripts
+bench-lock: ## acquire and release against bare scripts and other libraries
 	cd bench && go run ./lock
 
 bench-postgres: ## guarded writes against bare ones
 	cd bench && go run ./postgres
 
-soak: ## run the stress tests for SOAK=60s each
-	FENCED_TEST_SOAK=$(SOAK) go test -race -count=1 -timeout 60m -run 'Stress|Soak' -v ./...
+soak: ## run every test in a stress_test.go for SOAK=60s
+	@set -e; for file in $$(find . -name '*stress_test.go'); do \
+		tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' $$file | paste -sd '|'); \
+		FENCED_TEST_SOAK=$(SOAK) go test -race -count=1 -timeout 60m -v -run "^($$tests)\$$" $$(dirname $$file); \
+	done
 
 cover: ## measure the coverage of the public packages
 	go test -count=1 -coverpkg=./fencedlock/...,./fencedstore/...,./migrations/... -coverprofile=coverage.out ./...

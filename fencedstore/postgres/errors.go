@@ -75,6 +75,9 @@ func (e *refusal) Unwrap() []error { return []error{e.verdict, e.cause} }
 // refused turns a server's error of class ZF into the contract's, nil when err
 // is something else. An error that was turned before stays as it is.
 func refused(f fencedstore.Fence, err error) error {
+	if err == nil {
+		return nil
+	}
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return err
 	}

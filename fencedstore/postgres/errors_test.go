@@ -139,8 +139,33 @@ func TestWrappedPoolWorks(t *testing.T) {
 	if err := s.InTx(t.Context(), fence("r", 1), nil); !errors.Is(err, fencedstore.ErrFenceReused) {
 		t.Errorf("another holder: %v", err)
 	}
+	end := func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "commit"); return err }
+	if err := s.InTx(t.Context(), f, end); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("a callback that commits: %v", err)
+	}
 	if pool.Stat().AcquiredConns() != 0 {
 		t.Error("a connection is still taken")
+	}
+	closePool(t, pool)
+	if err := s.InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
+		t.Errorf("a closed pool: %v", err)
+	}
+}
+
+func TestTransactionCannotBeUsedAfterItsCallback(t *testing.T) {
+	t.Parallel()
+	s, _ := setUp(t)
+	f := claimed(t, s, "r", 1)
+	for name, end := range map[string]string{"committed": "select 1", "ended by the callback": "commit", "failed": "select 1/0"} {
+		var kept pgx.Tx
+		_ = s.InTx(t.Context(), f, func(tx pgx.Tx) error {
+			kept = tx
+			_, err := tx.Exec(t.Context(), end)
+			return err
+		})
+		if err := put(t.Context(), kept, "k"); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Errorf("%s: got %v, want ErrTxClosed", name, err)
+		}
 	}
 }
 
@@ -227,10 +252,15 @@ func TestNoErrorShowsTheHolder(t *testing.T) {
 }
 
 // apart takes the transaction out of a batch, as a careless wrapper may.
-type apart struct{ *pgxpool.Pool }
+type apart struct {
+	*pgxpool.Pool
+	tx *pgx.Tx
+}
 
 func (a apart) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	return noTx{a.Pool.SendBatch(ctx, b)}
+	br := a.Pool.SendBatch(ctx, b)
+	*a.tx = br.Tx()
+	return noTx{br}
 }
 
 type noTx struct{ pgx.BatchResults }
@@ -241,7 +271,11 @@ func TestWrapperThatDropsTheTransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, database(t), maxConns(1))
 	f := claimed(t, newStore(t, pool, nil), "r", 1)
-	if err := newStore(t, apart{pool}, nil).InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
+	var tx pgx.Tx
+	if err := newStore(t, apart{pool, &tx}, nil).InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
 		t.Errorf("got %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
