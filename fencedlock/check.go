@@ -120,8 +120,9 @@ const checkResource = "fencedlock.check"
 // as [Unknown]. Call it when the program starts, and log the report.
 //
 // Findings are no error unless Options.Strict says so: then it is a
-// *[CheckError], beside the report. Other errors say that Redis could not be
-// looked at: [ErrUnavailable], [ErrClosed], or the end of ctx.
+// *[CheckError], beside the report. Other errors say that Redis cannot be used or
+// looked at now: [ErrUnavailable], [ErrClosed], or the end of ctx. The report then
+// has what could be found out, which may be why.
 func (l *Locker) Check(ctx context.Context) (Report, error) {
 	if err := checkContext(ctx); err != nil {
 		return Report{}, err
@@ -130,13 +131,11 @@ func (l *Locker) Check(ctx context.Context) (Report, error) {
 		return Report{}, ErrClosed
 	}
 	var r Report
-	if err := l.checkRights(ctx, &r); err != nil {
-		return r, err
-	}
+	unavailable := l.checkRights(ctx, &r)
 	if b, ok := l.backend.(*redisBackend); ok {
 		nodes, err := b.masters(ctx)
 		if err != nil {
-			return r, l.failure("check", "", b.explain(err))
+			return r, errors.Join(unavailable, l.failure("check", "", b.explain(err)))
 		}
 		r.Nodes = len(nodes)
 		for _, n := range nodes {
@@ -147,6 +146,9 @@ func (l *Locker) Check(ctx context.Context) (Report, error) {
 		return r, &abandonedError{op: "check", errs: []error{ended(ctx)}}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) })
+	if unavailable != nil {
+		return r, unavailable
+	}
 	return r, r.err(l.opts.Strict)
 }
 

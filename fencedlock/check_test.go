@@ -89,7 +89,7 @@ func TestCheckFindsReplicasThatNeedNotHaveAWrite(t *testing.T) {
 		t.Errorf("min-replicas-to-write 1: %v", got)
 	}
 	r, err := locker(t, client(t, g.Replicas[0].Addr()), nil).Check(t.Context())
-	if !errors.Is(err, fencedlock.ErrUnavailable) {
+	if !errors.Is(err, fencedlock.ErrUnavailable) || len(r.Findings) == 0 || r.Findings[0].Name != "role" {
 		t.Errorf("a replica: %v, %v", r, err)
 	}
 }

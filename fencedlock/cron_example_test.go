@@ -2,6 +2,7 @@ package fencedlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/fenced-go/fenced/fencedstore"
 )
 
-// Unlocker and jobLocker have the shape that schedulers such as gocron ask for.
+// unlocker and jobLocker have the shape that schedulers such as gocron ask for.
 type unlocker interface {
 	Unlock(ctx context.Context) error
 }
@@ -102,8 +103,10 @@ func ExampleLocker_ForceRelease() {
 	status, err := locker.Inspect(ctx, "invoices")
 	fmt.Println(status.Held, status.Label, err)
 	fmt.Println(locker.ForceRelease(ctx, "invoices", status.FenceID))
-	err = lock.Renew(ctx)
-	fmt.Println(err.(*fencedlock.LostError).Reason) //nolint:errorlint,errcheck // it is short
+	var lost *fencedlock.LostError
+	if errors.As(lock.Renew(ctx), &lost) {
+		fmt.Println(lost.Reason)
+	}
 	// Output:
 	// true host a/12 <nil>
 	// <nil>

@@ -144,9 +144,7 @@ func (b *redisBackend) doOnNode(ctx context.Context, c *call) {
 		reply, wait = b.runOnNode(ctx, node, c, want, true)
 	}
 	b.settle(c, reply.Val(), reply.Err())
-	if b.moved(reply.Err()) {
-		b.rdb.(*redis.ClusterClient).ReloadState(ctx) //nolint:forcetypeassert,errcheck // moved says so
-	}
+	b.followMove(ctx, reply.Err())
 	if c.err != nil || c.answer.verdict != granted {
 		return
 	}
@@ -174,11 +172,12 @@ func (b *redisBackend) runOnNode(ctx context.Context, node redis.UniversalClient
 	return reply, wait
 }
 
-// moved says that another node has the key: a client of one node does not tell
-// that of the Cluster.
-func (b *redisBackend) moved(err error) bool {
-	_, ok := b.rdb.(*redis.ClusterClient)
-	return ok && err != nil && strings.HasPrefix(err.Error(), "MOVED ")
+// followMove has a Cluster's client look anew which node has which key: the
+// client of one node does not tell it.
+func (b *redisBackend) followMove(ctx context.Context, err error) {
+	if c, ok := b.rdb.(*redis.ClusterClient); ok && err != nil && strings.HasPrefix(err.Error(), "MOVED ") {
+		c.ReloadState(ctx)
+	}
 }
 
 // want is how many replicas are to have a lock.

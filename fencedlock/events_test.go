@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -174,7 +175,7 @@ func TestLabelNamesHostAndProcessByDefault(t *testing.T) {
 	l := locktest.Start(t).Locker(t, nil)
 	acquire(t, l, "r")
 	s, err := l.Inspect(t.Context(), "r")
-	if want := fmt.Sprint("/", pid()); err != nil || !strings.HasSuffix(s.Label, want) || len(s.Label) == len(want) {
+	if want := fmt.Sprint("/", os.Getpid()); err != nil || !strings.HasSuffix(s.Label, want) || len(s.Label) == len(want) {
 		t.Errorf("label %q, %v", s.Label, err)
 	}
 }

@@ -211,7 +211,7 @@ func TestReplicasAreNeverAsked(t *testing.T) {
 		l := locker(t, cluster(t, nodes, with), &fencedlock.Options{Durability: fencedlock.Durability{Replicas: 1}})
 		for i := range 34 {
 			resource := fmt.Sprint(name, i)
-			k := acquire(t, l, resource)
+			k := acquireReplicated(t, l, resource)
 			if err := k.Renew(t.Context()); err != nil {
 				t.Errorf("%s: Renew: %v", name, err)
 			}
