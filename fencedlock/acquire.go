@@ -63,9 +63,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, opts *AcquireOpti
 	if err != nil {
 		return nil, l.discard(ctx, k, err)
 	}
-	if l.opts.Hooks.Acquired != nil {
-		l.opts.Hooks.Acquired(k.fence, l.now().mono-began.mono)
-	}
+	k.tellAcquired(Acquisition{Waited: l.now().mono - began.mono, Attempts: k.attempts})
 	return k, nil
 }
 
@@ -87,11 +85,12 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 	if ctx.Err() != nil {
 		return nil, &abandonedError{op: "acquire", resource: resource, errs: []error{ended(ctx)}}
 	}
-	k := &Lock{l: l, terms: t}
+	k := &Lock{l: l, terms: t, parent: ctx}
 	k.index = -1
 	k.fence = fencedstore.Fence{Resource: resource, Holder: fencedstore.NewHolder()}
 	k.ask = call{
-		op: opAcquire, keys: newKeys(l.opts.Prefix, resource),
+		durable: &l.opts.Durability,
+		op:      opAcquire, keys: newKeys(l.opts.Prefix, resource),
 		holder: k.fence.Holder, label: t.label, ttl: t.ttl.Milliseconds(),
 	}
 	return k, nil
@@ -103,6 +102,7 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	c := &k.ask
 	for try := 1; ; try++ {
 		sent := l.now()
+		k.attempts++
 		c.proposal = sent.proposal()
 		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
@@ -143,10 +143,18 @@ func firstTry(ctx context.Context, try int) *callContext {
 func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldError, error) {
 	a := &k.ask.answer
 	if a.verdict == granted {
+		if err := l.opts.Durability.shortfall(k.fence.Resource, a.kept); err != nil {
+			k.ran = true
+			return nil, l.giveUp(ctx, k, err)
+		}
 		return nil, l.granted(ctx, k, lease{start: sent, ttl: k.terms.ttl})
 	}
 	k.asked = sent
-	return &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}, nil
+	held := &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}
+	if k.met == nil {
+		k.tellContended(held)
+	}
+	return held, nil
 }
 
 // granted starts a lease of the fence in k.ask.
@@ -179,7 +187,7 @@ func (l *Locker) granted(ctx context.Context, k *Lock, e lease) error {
 
 // refused handles an answer that asking again would not change.
 func (l *Locker) refused(ctx context.Context, k *Lock, err error) error {
-	k.ran = k.ran || errors.Is(err, ErrUnexpectedReply)
+	k.ran = k.ran || k.ask.wrote || errors.Is(err, ErrUnexpectedReply)
 	return l.giveUp(ctx, k, l.failure("acquire", k.fence.Resource, err))
 }
 

@@ -43,9 +43,15 @@ const (
 	opAcquire op = iota + 1
 	opRenew
 	opRelease
+	opForce
+	opInspect
+	opKeep
+	opWhy
 )
 
-func (o op) String() string { return [...]string{"", "acquire", "renew", "release"}[o] }
+func (o op) String() string {
+	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release", "renew"}[o]
+}
 
 // call is one question and, afterwards, its answer. Asking the same question
 // again is harmless: every script survives its own replay.
@@ -55,6 +61,7 @@ type call struct {
 	holder string
 	label  string
 	value  string // renew: the whole value of the lock, of which fence is part
+	forced string // why, force: the key of the mark of a forced release
 	fence  int64
 	ttl    int64 // in milliseconds
 
@@ -64,8 +71,12 @@ type call struct {
 	waker    string // of a waiter: see grant.lua
 	entry    string // room for command
 
+	durable *Durability // acquire: where the answer has to be kept, too; may be nil
+	status  *Status     // inspect: gets the answer
+
 	answer answer
 	err    error
+	wrote  bool    // although there is an error, the command was executed
 	args   [12]any // room for the command, so that asking allocates little
 }
 
@@ -76,6 +87,7 @@ type answer struct {
 	ttl     time.Duration // held, queued: until the lock ends; negative without end
 	label   string        // held, queued: the holder's
 	place   int           // queued: how many are ahead
+	kept    kept          // granted: by whom, if that was asked for
 }
 
 type verdict uint8
@@ -88,4 +100,6 @@ const (
 	released
 	absent
 	taken
+	forced
+	free
 )

@@ -31,6 +31,9 @@ func detached(ctx context.Context, d time.Duration) *callContext {
 // Deadline implements [context.Context].
 func (c *callContext) Deadline() (time.Time, bool) { return c.at, true }
 
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any { return ours{c.Context}.Value(key) }
+
 // Done implements [context.Context].
 func (c *callContext) Done() <-chan struct{} {
 	if c.free {

@@ -43,9 +43,9 @@ func (k *Lock) claimAll(ctx context.Context) (mark int64, err error) {
 	errs := make([]error, len(k.terms.stores))
 	var wg sync.WaitGroup
 	for i, s := range k.terms.stores[1:] {
-		wg.Go(func() { errs[i+1] = k.claimOne(ctx, s) })
+		wg.Go(func() { errs[i+1] = k.claimOne(ctx, i+1, s) })
 	}
-	errs[0] = k.claimOne(ctx, k.terms.stores[0])
+	errs[0] = k.claimOne(ctx, 0, k.terms.stores[0])
 	wg.Wait()
 	for i, e := range errs {
 		if e == nil {
@@ -58,14 +58,20 @@ func (k *Lock) claimAll(ctx context.Context) (mark int64, err error) {
 		if m == 0 {
 			return 0, err
 		}
+		k.tellRefused(i, e)
 		mark = max(mark, m)
 	}
 	return mark, err
 }
 
-func (k *Lock) claimOne(ctx context.Context, s fencedstore.Claimer) error {
+func (k *Lock) claimOne(ctx context.Context, i int, s fencedstore.Claimer) error {
+	began := k.l.now().mono
 	for try := 1; ; try++ {
 		err := s.Claim(ctx, k.fence)
+		if err == nil {
+			k.tellClaimed(i, k.l.now().mono-began)
+			return nil
+		}
 		if !errors.Is(err, fencedstore.ErrUnknownOutcome) || try == claimTries {
 			return err
 		}
@@ -104,6 +110,9 @@ func (l *Locker) refence(ctx context.Context, k *Lock, mark int64) error {
 	k.ask.least = mark + 1
 	held, err := l.obtain(ctx, k)
 	if held == nil {
+		if err == nil {
+			k.tellHealed(mark)
+		}
 		return err
 	}
 	s.Lock()

@@ -75,8 +75,10 @@
 //
 // The keys of a resource are <prefix>{<resource>}:lock, :fence and :queue, with
 // % and braces in its name escaped as %XX, so that all are in one Cluster slot.
-// The lock holds holder:fence:label. The channel of a Locker that has waiters is
-// <prefix>wake:<id>. A user with exactly these rights will do:
+// The lock holds holder:fence:label. After a forced release :forced tells the
+// old holder of it. The channel of a Locker that has waiters is
+// <prefix>wake:<id>. A user with exactly these rights will do; docs/operations.md
+// has more:
 //
 //	ACL SETUSER worker on >… resetkeys ~fenced:* resetchannels &fenced:* -@all
 //	  +evalsha +eval +get +set +incr +incrby +del +pttl +pexpire
@@ -91,9 +93,10 @@
 // [ErrUnavailable]: nobody knows; Redis is down, loading, failing over, full or
 // busy, and some tries did not help. [ErrConfig]: no try will help until
 // somebody changes the set-up. [ErrInvalidArgument] and [ErrClosed] are
-// mistakes of the caller, found before anything is sent. An error that matches
-// [fencedstore.ErrUnknownOutcome] says that the resource may be locked for one
-// TTL although nobody holds it.
+// mistakes of the caller, found before anything is sent. [ErrNotReplicated] and
+// [ErrFenceMismatch] come with [Options.Durability] and [Locker.ForceRelease]. An
+// error that matches [fencedstore.ErrUnknownOutcome] says that the resource may be
+// locked for one TTL although nobody holds it.
 //
 // # Concurrency
 //

@@ -26,21 +26,21 @@ func TestHooksSeeTheLifeOfALock(t *testing.T) {
 		}
 		m := newMemory()
 		l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Hooks: &Hooks{
-			Acquired: func(f fencedstore.Fence, waited time.Duration) {
-				if f.Validate() != nil || waited != 0 {
-					t.Errorf("acquired %v after %v", f, waited)
+			Acquired: func(_ context.Context, f fencedstore.Fence, a Acquisition) {
+				if f.Validate() != nil || a != (Acquisition{Attempts: 1}) {
+					t.Errorf("acquired %v: %+v", f, a)
 				}
 				note("acquired")
 			},
-			Released: func(_ fencedstore.Fence, held time.Duration) {
+			Released: func(_ context.Context, _ fencedstore.Fence, held time.Duration) {
 				if held != 2*ttl {
 					t.Errorf("held for %v", held)
 				}
 				note("released")
 			},
-			Lost:        func(err *LostError) { note("lost " + err.Reason.String()) },
-			Renewed:     func(fencedstore.Fence) { note("renewed") },
-			RenewFailed: func(_ fencedstore.Fence, err error) { note("failed " + err.Error()) },
+			Lost:        func(_ context.Context, err *LostError) { note("lost " + err.Reason.String()) },
+			Renewed:     func(context.Context, fencedstore.Fence, time.Duration) { note("renewed") },
+			RenewFailed: func(_ context.Context, _ fencedstore.Fence, err error) { note("failed " + err.Error()) },
 		}})
 		k := mustAcquire(t, l, "r")
 		pass(2 * ttl)
@@ -69,8 +69,8 @@ func TestSlowHookDelaysNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Hooks: &Hooks{
-			Lost:    func(*LostError) { pass(time.Minute) },
-			Renewed: func(fencedstore.Fence) { pass(time.Second) },
+			Lost:    func(context.Context, *LostError) { pass(time.Minute) },
+			Renewed: func(context.Context, fencedstore.Fence, time.Duration) { pass(time.Second) },
 		}})
 		kept, taken := mustAcquire(t, l, "kept"), mustAcquire(t, l, "taken")
 		m.steal("taken")
@@ -104,6 +104,7 @@ func TestHolderIsInNoTextOrLog(t *testing.T) {
 		k2 := mustAcquire(t, l, "r2")
 		m.steal("r2")
 		<-k2.Done()
+		synctest.Wait()
 		for _, err := range []error{held, released, k2.Err()} {
 			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err), log.String()} {
 				for _, holder := range []string{k.Fence().Holder, k2.Fence().Holder} {

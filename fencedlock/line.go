@@ -147,6 +147,10 @@ func (ls *lines) inTheWay(w *waiter) *HeldError {
 // stand waits in the line, until w is to ask: then both results are zero. turn
 // says that the lock was passed to it.
 func (l *Locker) stand(ctx context.Context, w *waiter) (turn bool, err error) {
+	if met := l.lines.inTheWay(w); met != nil && w.k.met == nil {
+		w.k.met = met
+		w.k.tellContended(met) //nolint:contextcheck // it is the lock's, and derived from ctx
+	}
 	var late <-chan time.Time
 	for isLate := false; ; {
 		asks, waits := l.lines.first(w, isLate)
@@ -178,7 +182,7 @@ func (l *Locker) quit(w *waiter, err error) (turn bool, _ error) {
 	if !l.lines.leave(w, false) {
 		return true, nil
 	}
-	if w.k.met == nil {
+	if met != nil {
 		w.k.met = met
 	}
 	return false, err
@@ -217,7 +221,7 @@ func (k *Lock) succeed(old *Lock) bool {
 	defer s.Unlock()
 	now := s.now()
 	e := old.lease
-	if s.closed || old.spare < 1 || old.failing != nil || e.doubtful(now) || e.left(now) < e.ttl/4 {
+	if s.closed || old.spare < 1 || old.keepLeft() > 0 || old.failing != nil || e.doubtful(now) || e.left(now) < e.ttl/4 {
 		return false
 	}
 	k.fence.ID, k.spare, k.value = old.fence.ID+1, old.spare-1, old.inRedis()

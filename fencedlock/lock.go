@@ -13,17 +13,19 @@ import (
 // process runs, unless [Options.MaxHold] says otherwise. It is safe for
 // concurrent use.
 type Lock struct {
-	l     *Locker
-	fence fencedstore.Fence
-	terms terms
-	ask   call       // acquires, then releases
-	value string     // what Redis has while it is held; made on demand
-	ran   bool       // Redis may have granted what nobody was told of
-	asked instant    // when the question was sent that found somebody in the way
-	told  answer     // the grant that a wake-up told of
-	spare int        // how many fences after its own it may pass on
-	met   *HeldError // who was in the way
-	state            // guarded by the scheduler's mutex
+	l        *Locker
+	fence    fencedstore.Fence
+	terms    terms
+	parent   context.Context // whose values hooks and logs see
+	attempts int             // how often Redis was asked for it
+	ask      call            // acquires, then releases
+	value    string          // what Redis has while it is held; made on demand
+	ran      bool            // Redis may have granted what nobody was told of
+	asked    instant         // when the question was sent that found somebody in the way
+	told     answer          // the grant that a wake-up told of
+	spare    int             // how many fences after its own it may pass on
+	met      *HeldError      // who was in the way
+	state                    // guarded by the scheduler's mutex
 
 	releasing sync.Mutex // one release at a time; guards the fields below
 	cleared   bool       // Redis confirmed that the key is gone

@@ -3,6 +3,7 @@ package fencedlock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"reflect"
 
 	"github.com/redis/go-redis/v9"
@@ -40,6 +41,9 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Durability.complete(rdb); err != nil {
+		return nil, err
+	}
 	return newLocker(newRedisBackend(rdb), o, newClock()), nil
 }
 
@@ -59,7 +63,7 @@ func (l *Locker) gone(lost []*Lock) {
 		k.cancelContexts()
 		l.lines.freed(k)
 	}
-	if len(lost) > 0 && l.opts.Hooks.Lost != nil {
+	if len(lost) > 0 && (l.opts.Hooks.Lost != nil || l.opts.Logger.Enabled(context.Background(), slog.LevelWarn)) {
 		go l.tellLost(lost)
 	}
 }
@@ -67,7 +71,7 @@ func (l *Locker) gone(lost []*Lock) {
 func (l *Locker) tellLost(lost []*Lock) {
 	for _, k := range lost {
 		if e, ok := errors.AsType[*LostError](k.err); ok {
-			l.opts.Hooks.Lost(e)
+			k.tellLost(e)
 		}
 	}
 }
@@ -115,7 +119,8 @@ func (l *Locker) Close() error {
 func (l *Locker) releaseAll(locks []*Lock) error {
 	calls := make([]*call, len(locks))
 	for i, k := range locks {
-		calls[i] = &call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder, proposal: l.now().proposal()}
+		calls[i] = &call{keys: k.ask.keys, holder: k.ask.holder, proposal: l.now().proposal()}
+		k.part(calls[i])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -34,6 +34,7 @@ type memory struct {
 // shelf is the data of a lock service and the rules for changing it.
 type shelf struct {
 	locks    map[string]entry
+	forced   map[string]string // the value of a lock that was ended by force
 	counters map[string]int64
 	queues   map[string][]place
 	// ears are those who listen, and what was published to them.
@@ -58,7 +59,7 @@ func newMemory() *memory {
 
 func newShelf() shelf {
 	return shelf{
-		locks: map[string]entry{}, counters: map[string]int64{},
+		locks: map[string]entry{}, forced: map[string]string{}, counters: map[string]int64{},
 		queues: map[string][]place{}, ears: map[string]chan string{},
 	}
 }
@@ -201,8 +202,18 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 	switch {
 	case c.op == opAcquire:
 		return s.acquire(now, c)
+	case c.op == opForce && ok:
+		return s.force(now, c)
+	case c.op == opWhy && c.value != "" && s.forced[c.forced] == c.value:
+		return answer{verdict: forced}, nil
+	case c.op == opWhy:
+		return answer{verdict: absent}, nil
 	case !ok:
 		return answer{verdict: absent}, nil
+	case c.op == opKeep && e.holder == c.holder:
+		e.until = now + ttl
+		s.locks[c.keys.lock] = e
+		return answer{verdict: released}, nil
 	case c.op == opRelease && e.holder == c.holder:
 		delete(s.locks, c.keys.lock)
 		s.passOn(now, c)
@@ -328,6 +339,19 @@ func (s *shelf) passOn(now time.Duration, c *call) {
 	if fence, spare, err := s.mint(c, c.proposal, 7); err == nil {
 		s.grant(now, c, fence, spare)
 	}
+}
+
+func (s *shelf) force(now time.Duration, c *call) (answer, error) {
+	e := s.locks[c.keys.lock]
+	switch {
+	case e.holder == c.holder:
+	case e.fence != c.fence:
+		return answer{verdict: held, fence: e.fence, ttl: (e.until - now).Truncate(time.Millisecond), label: e.label}, nil
+	default:
+		s.forced[c.forced] = e.value()
+		s.locks[c.keys.lock] = entry{holder: c.holder, label: c.label, fence: e.fence, until: now + time.Duration(c.ttl)*time.Millisecond}
+	}
+	return answer{verdict: granted, fence: e.fence}, nil
 }
 
 func (e entry) value() string {

@@ -39,8 +39,8 @@ type Options struct {
 	// It has at most 128 bytes, none of them a brace. The default is
 	// DefaultPrefix.
 	Prefix string
-	// Label is what this holder calls itself to others, such as a host name:
-	// at most MaxLabel bytes of printable text. The default is none.
+	// Label is what this holder calls itself to others: at most MaxLabel bytes
+	// of printable text. The default is host/pid.
 	Label string
 	// Stores are told of every new tenure before its holder learns of it, in
 	// parallel. The default is none: then claim for yourself, or nothing is
@@ -50,10 +50,18 @@ type Options struct {
 	// granted a lock in their absence, and anybody may overtake anybody. The
 	// default is a queue, first come, first served.
 	Unfair bool
+	// Durability is where a new lock has to be kept before Acquire returns it.
+	// The default is the memory of the primary.
+	Durability Durability
+	// Strict is the severity from which on findings of [Locker.Check] are an
+	// error. The default is that they never are.
+	Strict Severity
 	// Hooks observe. The default is none.
 	Hooks *Hooks
-	// Logger gets what no caller can be told, such as a lock that could not be
-	// released after an abandoned acquire. The default discards it.
+	// Logger gets a line for every event that Hooks get, with the fence, the label
+	// and the values of the context of the acquire: a warning for what may need
+	// somebody, the rest at debug level. Holders are not in it. The default
+	// discards it.
 	Logger *slog.Logger
 }
 
@@ -64,6 +72,12 @@ type AcquireOptions struct {
 	TTL time.Duration
 	// Label is what this holder calls itself.
 	Label string
+	// KeepFor is how long the resource stays locked at least, counted from the
+	// acquisition: a release that comes sooner leaves it locked until then. It
+	// is for jobs that several hosts start at the same time, by clocks that
+	// differ. It holds after Close as well, but a holder that vanishes keeps the
+	// lock for its TTL. The default is not at all.
+	KeepFor time.Duration
 	// Stores replace those of Options; to have none, pass an empty slice.
 	Stores []fencedstore.Claimer
 }
@@ -71,6 +85,7 @@ type AcquireOptions struct {
 // terms are the options of one acquisition, checked and complete.
 type terms struct {
 	ttl, renewEvery time.Duration
+	keepFor         time.Duration
 	label           string
 	stores          []fencedstore.Claimer
 }
@@ -86,6 +101,9 @@ func (o *Options) complete() (Options, error) {
 	}
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix
+	}
+	if c.Label == "" {
+		c.Label = defaultLabel()
 	}
 	if c.Hooks == nil {
 		c.Hooks = &Hooks{}
@@ -145,6 +163,10 @@ func (t *terms) merge(a *AcquireOptions) error {
 			return err
 		}
 	}
+	if a.KeepFor < 0 || a.KeepFor > MaxTTL {
+		return &ArgumentError{Name: "AcquireOptions.KeepFor", Reason: fmt.Sprintf("is %v, it must be from 0 to %v", a.KeepFor, MaxTTL)}
+	}
+	t.keepFor = a.KeepFor
 	if a.Label != "" {
 		t.label = a.Label
 		if err := checkLabel("AcquireOptions.Label", t.label); err != nil {

@@ -15,9 +15,9 @@ import (
 // several.
 type redisBackend struct {
 	rdb redis.UniversalClient
-	// own says that rdb is a client of ours over the caller's connections: it
-	// honours deadlines while a command is in flight and does not retry by
-	// itself, so that an error of dialling means that nothing was sent.
+	// own says that commands end in a client of ours over the caller's
+	// connections: it honours deadlines while a command is in flight and does not
+	// retry by itself, so that an error of dialling means that nothing was sent.
 	own bool
 	// well says that Redis answered the last command. Then connections are at
 	// hand, whose sockets keep the deadline; else one may have to be dialled,
@@ -29,21 +29,27 @@ type redisBackend struct {
 
 // newRedisBackend takes the caller's client. A *redis.Client by default ignores
 // the deadline of a context once a command is sent, which would let a lock
-// depend on a socket; so commands go through a copy that shares its pool and
-// hooks, with that option on.
+// depend on a socket; so commands end in a copy with that option on, which
+// shares its pool. A copy has no hooks: commands go through those of the
+// caller's client, the last of which passes them on.
 func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 	c, ok := rdb.(*redis.Client)
 	if !ok {
 		return &redisBackend{rdb: rdb}
 	}
-	c = c.WithTimeout(callTimeout)
-	o := c.Options() // the copy's own
+	own := c.WithTimeout(callTimeout)
+	o := own.Options() // the copy's own
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = 0
+	c.AddHook(passOn{own})
 	return &redisBackend{rdb: c, own: true}
 }
 
 func (b *redisBackend) do(ctx context.Context, c *call) {
+	if c.op == opAcquire && c.durable.wanted() {
+		b.doDurably(ctx, c)
+		return
+	}
 	var reply string
 	var err error
 	if b.own && b.well.Load() {
@@ -88,6 +94,7 @@ func runAside(ctx context.Context, rdb redis.UniversalClient, c *call, source bo
 }
 
 func (b *redisBackend) batch(ctx context.Context, cs []*call) {
+	ctx = ours{ctx}
 	missing := b.pipeline(ctx, cs, false)
 	if len(missing) > 0 {
 		b.pipeline(ctx, missing, true)
@@ -117,7 +124,7 @@ func (b *redisBackend) pipeline(ctx context.Context, cs []*call, source bool) (m
 
 // settle turns a reply or an error of go-redis into the answer to c.
 func (b *redisBackend) settle(c *call, reply string, err error) {
-	c.answer, c.err = answer{}, nil
+	c.answer, c.err, c.wrote = answer{}, nil, false
 	if err == nil {
 		c.decode(reply)
 	} else {

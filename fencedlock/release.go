@@ -34,7 +34,7 @@ func (k *Lock) Release(ctx context.Context) error {
 	lost := k.leave()
 	if lost == nil && k.pass() {
 		k.cleared = true
-		k.tellReleased()
+		k.tellReleased(k.l.now().mono - k.since.mono) //nolint:contextcheck // it is the lock's, and derived from ctx
 		return nil
 	}
 	err := k.giveBack(ctx)
@@ -49,15 +49,9 @@ func (k *Lock) Release(ctx context.Context) error {
 	}
 	k.cleared = true
 	if k.result == nil {
-		k.tellReleased()
+		k.tellReleased(k.l.now().mono - k.since.mono) //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
 	return k.result
-}
-
-func (k *Lock) tellReleased() {
-	if k.l.opts.Hooks.Released != nil {
-		k.l.opts.Hooks.Released(k.fence, k.l.now().mono-k.since.mono)
-	}
 }
 
 // leave ends the lock on this side, and returns how it was lost if it was.
@@ -82,7 +76,7 @@ func (k *Lock) leave() error {
 // any more.
 func (k *Lock) giveBack(ctx context.Context) error {
 	c := &k.ask
-	c.op = opRelease
+	k.part(c)
 	sure, err := k.l.clear(ctx, c)
 	if err != nil {
 		err = k.l.failure("release", k.fence.Resource, err)

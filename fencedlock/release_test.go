@@ -29,7 +29,7 @@ func TestReleaseIsIdempotent(t *testing.T) {
 	m := newMemory()
 	released := 0
 	l := testLocker(t, m, newSkewed(), &Options{Hooks: &Hooks{
-		Released: func(fencedstore.Fence, time.Duration) { released++ },
+		Released: func(context.Context, fencedstore.Fence, time.Duration) { released++ },
 	}})
 	k := mustAcquire(t, l, "r")
 	var wg sync.WaitGroup

@@ -135,6 +135,9 @@ func (k *Lock) settle(c *call, attempt uint32, sent, now instant) bool {
 	case c.answer.verdict == taken:
 		k.end(k.lost(Taken))
 		return true
+	case c.answer.verdict == forced:
+		k.end(k.lost(Forced))
+		return true
 	default:
 		k.end(k.lost(Expired))
 		return true
@@ -193,6 +196,7 @@ func (l *Locker) renewBatch(batch []*renewal) {
 	}
 	sent := l.now()
 	l.backend.batch(ctx, calls)
+	l.askWhy(ctx, calls)
 	l.scheduler.Lock()
 	now := l.now()
 	var lost []*Lock
@@ -203,19 +207,6 @@ func (l *Locker) renewBatch(batch []*renewal) {
 	}
 	l.scheduler.Unlock()
 	l.gone(lost)
-}
-
-// observe calls the hooks for renewals.
-func (l *Locker) observe(batch []*renewal) {
-	h := l.opts.Hooks
-	for _, r := range batch {
-		switch {
-		case r.err != nil && h.RenewFailed != nil:
-			h.RenewFailed(r.of, r.err)
-		case r.err == nil && r.answer.verdict == renewed && h.Renewed != nil:
-			h.Renewed(r.of)
-		}
-	}
 }
 
 // Renew asks Redis for the full TTL again, now. Locks are renewed by
@@ -239,12 +230,14 @@ func (k *Lock) Renew(ctx context.Context) error {
 	if left == 0 {
 		left = k.terms.ttl / 3 // in doubt: as long as the scheduler waits
 	}
-	s := &k.l.scheduler
+	l := k.l
+	s := &l.scheduler
 	s.Lock()
 	c := k.renewCall()
 	s.Unlock()
 	sent := s.now()
-	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c) //nolint:contextcheck // it is derived from ctx
+	l.backend.do(bounded(ctx, min(left, callTimeout)), &c) //nolint:contextcheck // it is derived from ctx
+	l.askWhy(bounded(ctx, callTimeout), []*call{&c})       //nolint:contextcheck // it is derived from ctx
 	s.Lock()
 	lost := k.settle(&c, 0, sent, s.now())
 	err = k.err

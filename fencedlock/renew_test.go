@@ -150,7 +150,7 @@ func TestLossIsSignalledOnceWithTheFirstCause(t *testing.T) {
 		m := newMemory()
 		var signals atomic.Int64
 		l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Hooks: &Hooks{
-			Lost: func(err *LostError) { signals.Add(1) },
+			Lost: func(context.Context, *LostError) { signals.Add(1) },
 		}})
 		k := mustAcquire(t, l, "r")
 		var tries atomic.Int64
@@ -357,7 +357,7 @@ func TestTenThousandLocksNeedFewRoundTripsAndGoroutines(t *testing.T) {
 		m := newMemory()
 		var lost atomic.Int64
 		l := testLocker(t, m, newSkewed(), &Options{TTL: 10 * time.Second, Hooks: &Hooks{
-			Lost: func(*LostError) { lost.Add(1) },
+			Lost: func(context.Context, *LostError) { lost.Add(1) },
 		}})
 		before := runtime.NumGoroutine()
 		locks := make([]*Lock, n)

@@ -21,6 +21,14 @@ var (
 	releaseLua string
 	//go:embed grant.lua
 	grantLua string
+	//go:embed force.lua
+	forceLua string
+	//go:embed inspect.lua
+	inspectLua string
+	//go:embed keep.lua
+	keepLua string
+	//go:embed why.lua
+	whyLua string
 )
 
 // script is a Lua script with the arguments that name it, boxed once.
@@ -37,10 +45,15 @@ var scripts = [...]script{
 	opAcquire: newScript(acquireLua),
 	opRenew:   newScript(renewLua),
 	opRelease: newScript(releaseLua),
+	opForce:   newScript(forceLua),
+	opInspect: newScript(inspectLua),
+	opKeep:    newScript(keepLua),
+	opWhy:     newScript(whyLua),
 }
 
 var (
 	oneKey    any = 1
+	twoKeys   any = 2
 	threeKeys any = 3
 )
 
@@ -62,6 +75,14 @@ func (c *call) command(source bool) []any {
 		return a
 	case opRenew:
 		return append(a, oneKey, &c.keys.lock, &c.value, &c.ttl)
+	case opWhy:
+		return append(a, oneKey, &c.forced, &c.value)
+	case opForce:
+		return append(a, twoKeys, &c.keys.lock, &c.forced, &c.holder, &c.label, &c.ttl, &c.fence)
+	case opInspect:
+		return append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue)
+	case opKeep:
+		return append(a, oneKey, &c.keys.lock, &c.holder, &c.ttl)
 	default:
 		a = append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue, &c.holder, &c.proposal)
 		if c.waits {
@@ -82,8 +103,14 @@ func (c *call) decode(reply string) {
 		ok = c.decodeAcquire(word, rest)
 	case opRenew:
 		ok = c.decodeWord(reply, renewed)
-	case opRelease:
+	case opRelease, opKeep:
 		ok = c.decodeWord(reply, released)
+	case opWhy:
+		ok = c.decodeWord(reply, forced)
+	case opForce:
+		ok = c.decodeWord(reply, 0) || c.decodeAcquire(word, rest)
+	case opInspect:
+		ok = c.decodeStatus(word, rest)
 	}
 	if !ok {
 		c.err = &ReplyError{Reply: describe(reply)}
@@ -96,6 +123,8 @@ func (c *call) decodeWord(reply string, success verdict) bool {
 		c.answer.verdict = absent
 	case reply == "taken":
 		c.answer.verdict = taken
+	case reply == "forced" && success == forced:
+		c.answer.verdict = forced
 	case reply == "renewed" && success == renewed, reply == "released" && success == released:
 		c.answer.verdict = success
 	default:

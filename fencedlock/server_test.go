@@ -274,13 +274,7 @@ func TestPermanentRefusalsFailAtOnce(t *testing.T) {
 // minimal is the ACL that the documentation asks for, less what is removed.
 func minimal(t *testing.T, srv *testenv.Redis, name, pattern string, without ...string) func(*redis.Options) {
 	t.Helper()
-	args := []string{"ACL", "SETUSER", name, "on", ">secret", "resetkeys", "~" + pattern, "resetchannels", "&" + pattern, "-@all"}
-	for _, c := range []string{
-		"evalsha", "eval", "get", "set", "incr", "incrby", "del", "pttl", "pexpire",
-		"llen", "lpop", "lpos", "lrem", "rpush", "publish", "subscribe", "ping",
-	} {
-		args = append(args, "+"+c)
-	}
+	args := documented(t, "worker", name, "secret", pattern)
 	for _, c := range without {
 		args = append(args, "-"+c)
 	}

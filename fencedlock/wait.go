@@ -118,8 +118,8 @@ func (k *Lock) pollIn(polls int) time.Duration {
 // wake-up that names no later holder than the last answer is an old one.
 func (k *Lock) firstLease(g answer) (e lease, ok bool) {
 	e = lease{start: k.asked, ttl: min(k.terms.ttl, firstLease)}
-	if g.fence <= k.met.FenceID || len(k.terms.stores) > 0 {
-		return e, false // stores need time, and look at what is left
+	if g.fence <= k.met.FenceID || len(k.terms.stores) > 0 || k.ask.durable.wanted() {
+		return e, false // stores and replicas need time, and look at what is left
 	}
 	now := k.l.now()
 	return e, !e.doubtful(now) && e.left(now) >= e.ttl/2

@@ -32,7 +32,8 @@ const (
 // retries: each is seen by the caller. A command that is not failed and does not
 // lose its reply is only ever delayed.
 //
-// Give one Faults to several clients and Lockers and they share its counts.
+// Add a Faults to a client before a Locker is made of it. Give one Faults to
+// several clients and Lockers and they share its counts.
 type Faults struct {
 	mu       sync.Mutex
 	only     []string

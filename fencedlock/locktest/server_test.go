@@ -77,7 +77,7 @@ func TestLockIsRenewedBeyondItsTTL(t *testing.T) {
 	const ttl = 2 * time.Second
 	renewed := make(chan struct{}, 1000)
 	l := s.Locker(t, &fencedlock.Options{TTL: ttl, RenewEvery: 50 * time.Millisecond, Hooks: &fencedlock.Hooks{
-		Renewed: func(fencedstore.Fence) { renewed <- struct{}{} },
+		Renewed: func(context.Context, fencedstore.Fence, time.Duration) { renewed <- struct{}{} },
 	}})
 	k := acquire(t, l, resource)
 	for began := time.Now(); time.Since(began) < ttl+ttl/10; {
