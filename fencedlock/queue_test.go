@@ -108,7 +108,7 @@ func TestWaitersOutliveARestartOfRedis(t *testing.T) {
 	w1 := wait(t, srv, locker(t, client(t, srv.Addr()), nil))
 	w2 := wait(t, srv, locker(t, client(t, srv.Addr()), nil))
 	srv.Kill(t)
-	srv.Start(t) // without its data
+	srv.Start(t)  // without its data
 	for range 2 { // in any order: that was in the data
 		var a acquired
 		select {
