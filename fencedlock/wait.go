@@ -96,10 +96,14 @@ func (l *Locker) obtainPolling(ctx context.Context, k *Lock) error {
 
 // pollIn is after how long a waiter asks again that was not woken. When a
 // wake-up is lost, those behind wait for as long as it takes to notice: so the
-// first ask soon, and everybody less often the longer they have waited. Whoever
-// is about to be the first also asks when the lease in the way ends.
+// first ask soon, and everybody less often the longer they have waited, unless
+// what is in the way is a first lease. Whoever is about to be the first also asks
+// when the lease in the way ends.
 func (k *Lock) pollIn(polls int) time.Duration {
 	a := &k.ask.answer
+	if a.ttl >= 0 && a.ttl <= firstLease {
+		polls = min(polls, 1) // it is going round quickly, or its wake-up was lost
+	}
 	d := firstPoll * time.Duration(min(a.place, 1000)/8+1) << min(polls, 5)
 	d = min(d, maxPoll)
 	if a.place <= 1 {
