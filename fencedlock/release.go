@@ -43,7 +43,7 @@ func (k *Lock) Release(ctx context.Context) error {
 	}
 	k.cleared = true
 	if k.result == nil {
-		k.tellReleased(k.l.now().mono - k.since.mono)
+		k.tellReleased(k.l.now().mono - k.since.mono) //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
 	return k.result
 }
