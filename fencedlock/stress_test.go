@@ -16,13 +16,14 @@ import (
 )
 
 // TestThousandsOfLocksAreHeldUnderLoad is not parallel: it counts goroutines. It
-// holds the locks for a few seconds, or for FENCED_TEST_SOAK.
+// holds the locks for a few seconds, or for FENCED_TEST_SOAK; each is renewed at
+// least once, and as rarely as by default when there is time.
 func TestThousandsOfLocksAreHeldUnderLoad(t *testing.T) {
 	const n = 10_000
 	hold := holdFor(t)
 	srv := testenv.NewRedis(t)
 	var lost atomic.Int64
-	l := locker(t, client(t, srv.Addr()), &fencedlock.Options{TTL: 30 * time.Second, RenewEvery: 2 * time.Second, Hooks: &fencedlock.Hooks{
+	l := locker(t, client(t, srv.Addr()), &fencedlock.Options{TTL: 30 * time.Second, RenewEvery: min(2*hold/3, 10*time.Second), Hooks: &fencedlock.Hooks{
 		Lost: func(context.Context, *fencedlock.LostError) { lost.Add(1) },
 	}})
 	before := runtime.NumGoroutine()
