@@ -63,7 +63,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, opts *AcquireOpti
 	if err != nil {
 		return nil, l.discard(ctx, k, err)
 	}
-	k.tellAcquired(Acquisition{Waited: l.now().mono - began.mono, Attempts: k.attempts})
+	k.tellAcquired(Acquisition{Waited: l.now().mono - began.mono, Attempts: k.attempts}) //nolint:contextcheck // it is the lock's, and derived from ctx
 	return k, nil
 }
 
@@ -152,7 +152,7 @@ func (l *Locker) answered(ctx context.Context, k *Lock, sent instant) (*HeldErro
 	k.asked = sent
 	held := &HeldError{Resource: k.fence.Resource, Label: a.label, TTL: a.ttl, FenceID: a.fence}
 	if k.met == nil {
-		k.tellContended(held)
+		k.tellContended(held) //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
 	return held, nil
 }

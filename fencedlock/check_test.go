@@ -106,9 +106,9 @@ func TestCheckComparesClocks(t *testing.T) {
 			return bulk("cluster_state:fail\r\ncluster_slots_ok:9000\r\n")
 		case strings.EqualFold(args[0], "config"):
 			return "-NOPERM no\r\n"
-		case args[0] == "evalsha" && len(args) == 5:
+		case args[0] == "evalsha" && args[2] == "3" && len(args) == 8:
 			return bulk("released")
-		case args[0] == "evalsha" && len(args) == 6:
+		case args[0] == "evalsha" && args[2] == "1":
 			return bulk("renewed")
 		}
 		return bulk("granted 42")

@@ -58,7 +58,7 @@ func (k *Lock) claimAll(ctx context.Context) (mark int64, err error) {
 		if m == 0 {
 			return 0, err
 		}
-		k.tellRefused(i, e)
+		k.tellRefused(i, e) //nolint:contextcheck // it is the lock's, and derived from ctx
 		mark = max(mark, m)
 	}
 	return mark, err
@@ -69,7 +69,7 @@ func (k *Lock) claimOne(ctx context.Context, i int, s fencedstore.Claimer) error
 	for try := 1; ; try++ {
 		err := s.Claim(ctx, k.fence)
 		if err == nil {
-			k.tellClaimed(i, k.l.now().mono-began)
+			k.tellClaimed(i, k.l.now().mono-began) //nolint:contextcheck // it is the lock's, and derived from ctx
 			return nil
 		}
 		if !errors.Is(err, fencedstore.ErrUnknownOutcome) || try == claimTries {
@@ -111,7 +111,7 @@ func (l *Locker) refence(ctx context.Context, k *Lock, mark int64) error {
 	held, err := l.obtain(ctx, k)
 	if held == nil {
 		if err == nil {
-			k.tellHealed(mark)
+			k.tellHealed(mark) //nolint:contextcheck // it is the lock's, and derived from ctx
 		}
 		return err
 	}

@@ -31,13 +31,9 @@ func sharing(t *testing.T, srv *testenv.Redis) (*redisBackend, *trips) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	b := newRedisBackend(rdb)
 	hook := &trips{}
-	own, ok := b.rdb.(*redis.Client)
-	if !ok {
-		t.Fatal("not a client of ours")
-	}
-	own.AddHook(hook)
+	rdb.AddHook(hook)
+	b := newRedisBackend(rdb)
 	c := question(-1) // from now on Redis is known to answer
 	b.do(bounded(t.Context(), time.Minute), c)
 	if c.err != nil {

@@ -103,8 +103,7 @@ func ExampleLocker_ForceRelease() {
 	status, err := locker.Inspect(ctx, "invoices")
 	fmt.Println(status.Held, status.Label, err)
 	fmt.Println(locker.ForceRelease(ctx, "invoices", status.FenceID))
-	var lost *fencedlock.LostError
-	if errors.As(lock.Renew(ctx), &lost) {
+	if lost, ok := errors.AsType[*fencedlock.LostError](lock.Renew(ctx)); ok {
 		fmt.Println(lost.Reason)
 	}
 	// Output:

@@ -215,13 +215,11 @@ func (d *Durability) read(cmd *redis.Cmd, want int) (kept, error) {
 const needWait = "Options.Durability needs the command wait, for Local waitaof (Redis 7.2) with appendonly on, and for AllReplicas info"
 
 func (b *redisBackend) explainWait(err error) error {
-	var reply *ReplyError
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[*ReplyError](err); ok {
 		return reply
 	}
 	err = b.explain(err)
-	var config *ConfigError
-	if errors.As(err, &config) {
+	if config, ok := errors.AsType[*ConfigError](err); ok {
 		config.Need = needWait
 	}
 	if fault := asFault(err); fault != nil {

@@ -84,7 +84,8 @@ func (l *Locker) takeOver(ctx context.Context, k *Lock, fenceID int64) error {
 	switch c.answer.verdict {
 	case absent:
 		return &FenceMismatchError{Resource: resource, Want: fenceID}
-	case held:
+	case granted:
+	default:
 		return &FenceMismatchError{Resource: resource, Want: fenceID, Got: c.answer.fence, Label: c.answer.label}
 	}
 	k.ask.least = fenceID + 1 // until then the lock has the old fence

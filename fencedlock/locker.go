@@ -63,7 +63,7 @@ func (l *Locker) gone(lost []*Lock) {
 		k.cancelContexts()
 		l.lines.freed(k)
 	}
-	if len(lost) > 0 && (l.opts.Hooks.Lost != nil || l.opts.Logger.Enabled(context.Background(), slog.LevelWarn)) {
+	if len(lost) > 0 && (l.opts.Hooks.Lost != nil || l.opts.Logger.Enabled(lost[0].parent, slog.LevelWarn)) {
 		go l.tellLost(lost)
 	}
 }

@@ -51,7 +51,7 @@ func (b *redisBackend) scanNode(ctx context.Context, node redis.UniversalClient,
 	var names []string
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(ours{ctx}, callTimeout)
-		names, cursor, err = node.Scan(step, cursor, match, scanCount).Result()
+		names, cursor, err = node.Scan(step, cursor, match, scanCount).Result() //nolint:contextcheck // it is derived from ctx
 		cancel()
 		switch {
 		case err != nil:

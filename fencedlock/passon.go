@@ -2,14 +2,36 @@ package fencedlock
 
 import (
 	"context"
+	"runtime"
+	"sync"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// passOn is the last hook of the caller's client: it hands the commands of
-// Lockers to a copy of that client and leaves all others alone. Copies for
-// several Lockers are alike, so the first one takes all.
+// passOn is a hook of the caller's client, behind those that were there before:
+// it hands the commands of Lockers to a copy of that client and leaves all others
+// alone.
 type passOn struct{ to *redis.Client }
+
+// passing are the clients that have a passOn. Hooks cannot be removed, and the
+// one of the first Locker serves those that follow.
+var passing sync.Map // of weak.Pointer[redis.Client]
+
+// passOnCommands has commands of Lockers on c keep deadlines and not be repeated,
+// which are options of a whole client.
+func passOnCommands(c *redis.Client) {
+	key := weak.Make(c)
+	if _, known := passing.LoadOrStore(key, true); known {
+		return
+	}
+	runtime.AddCleanup(c, func(key weak.Pointer[redis.Client]) { passing.Delete(key) }, key)
+	own := c.WithTimeout(callTimeout)
+	o := own.Options() // the copy's own
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = 0
+	c.AddHook(passOn{own})
+}
 
 // DialHook implements [redis.Hook].
 func (passOn) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -3,6 +3,7 @@ package fencedlock
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (l *Locker) probe(ctx context.Context, node redis.UniversalClient) *probe {
 	if c, ok := node.(*redis.Client); ok {
 		p.node = c.Options().Addr
 	}
-	if text, err := node.Info(ctx).Result(); err == nil {
+	if text, err := node.Info(ctx).Result(); err == nil { //nolint:contextcheck // it is derived from ctx
 		p.info = map[string]string{}
 		for line := range strings.Lines(text) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -45,10 +46,8 @@ func (l *Locker) probe(ctx context.Context, node redis.UniversalClient) *probe {
 		}
 	}
 	for _, name := range settings {
-		if c, err := node.ConfigGet(ctx, name).Result(); err == nil {
-			for k, v := range c {
-				p.config[k] = v
-			}
+		if c, err := node.ConfigGet(ctx, name).Result(); err == nil { //nolint:contextcheck // it is derived from ctx
+			maps.Copy(p.config, c)
 		}
 	}
 	if p.info["redis_mode"] == "cluster" || p.info["cluster_enabled"] == "1" {

@@ -37,11 +37,7 @@ func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 	if !ok {
 		return &redisBackend{rdb: rdb}
 	}
-	own := c.WithTimeout(callTimeout)
-	o := own.Options() // the copy's own
-	o.ContextTimeoutEnabled = true
-	o.MaxRetries = 0
-	c.AddHook(passOn{own})
+	passOnCommands(c)
 	return &redisBackend{rdb: c, own: true}
 }
 
@@ -182,9 +178,9 @@ func unsent(err error) bool {
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
-// passing are the error codes that a server answers for a while; none of them
+// passingCodes are the error codes that a server answers for a while; none of them
 // executes the script.
-var passing = []string{
+var passingCodes = []string{
 	"LOADING", "READONLY", "MOVED", "ASK", "CLUSTERDOWN", "MISCONF", "OOM", "BUSY",
 	"MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "max number of clients reached",
 }
@@ -212,7 +208,7 @@ func explainServer(err error) error {
 			return &ConfigError{Need: n.need, Err: err}
 		}
 	}
-	for _, code := range passing {
+	for _, code := range passingCodes {
 		if has(words, code) {
 			return &faultError{err: err}
 		}

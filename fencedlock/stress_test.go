@@ -2,6 +2,7 @@ package fencedlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,61 +16,25 @@ import (
 )
 
 // TestThousandsOfLocksAreHeldUnderLoad is not parallel: it counts goroutines. It
-// holds the locks for a few seconds, or for FENCED_TEST_SOAK.
+// holds the locks for a few seconds, or for FENCED_TEST_SOAK; each is renewed at
+// least once, and as rarely as by default when there is time.
 func TestThousandsOfLocksAreHeldUnderLoad(t *testing.T) {
 	const n = 10_000
-	hold := 3 * time.Second
-	if soak := os.Getenv("FENCED_TEST_SOAK"); soak != "" {
-		d, err := time.ParseDuration(soak)
-		if err != nil {
-			t.Fatalf("FENCED_TEST_SOAK: %v", err)
-		}
-		hold = d
-	}
+	hold := holdFor(t)
 	srv := testenv.NewRedis(t)
 	var lost atomic.Int64
-	l := locker(t, client(t, srv.Addr()), &fencedlock.Options{TTL: 30 * time.Second, RenewEvery: 2 * time.Second, Hooks: &fencedlock.Hooks{
+	l := locker(t, client(t, srv.Addr()), &fencedlock.Options{TTL: 30 * time.Second, RenewEvery: min(2*hold/3, 10*time.Second), Hooks: &fencedlock.Hooks{
 		Lost: func(context.Context, *fencedlock.LostError) { lost.Add(1) },
 	}})
 	before := runtime.NumGoroutine()
-	locks := make([]*fencedlock.Lock, n)
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range 32 {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
-				k, err := l.Acquire(t.Context(), fmt.Sprint("r", i), nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				locks[i] = k
-			}
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		return
-	}
-	stop := make(chan struct{})
-	for range runtime.GOMAXPROCS(0) { // something else uses every processor
-		wg.Go(func() {
-			for x := uint64(1); ; x = x*6364136223846793005 + 1442695040888963407 {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
-		})
-	}
+	locks := acquireMany(t, l, n)
+	stop := burn()
 	most, began := 0, time.Now()
 	testenv.Eventually(t, hold+patience, "the time has passed", func() bool {
 		most = max(most, runtime.NumGoroutine())
 		return time.Since(began) > hold
 	})
-	close(stop)
-	wg.Wait()
+	stop()
 	// The scheduler, senders, connections and both ends of the proxy; not n.
 	if most > before+200 {
 		t.Errorf("%d goroutines, %d before", most, before)
@@ -87,5 +52,54 @@ func TestThousandsOfLocksAreHeldUnderLoad(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+func holdFor(t *testing.T) time.Duration {
+	t.Helper()
+	soak := os.Getenv("FENCED_TEST_SOAK")
+	if soak == "" {
+		return 3 * time.Second
+	}
+	d, err := time.ParseDuration(soak)
+	if err != nil {
+		t.Fatalf("FENCED_TEST_SOAK: %v", err)
+	}
+	return d
+}
+
+// acquireMany acquires r0 to r<n-1>, some at a time.
+func acquireMany(t *testing.T, l *fencedlock.Locker, n int) []*fencedlock.Lock {
+	t.Helper()
+	locks, errs := make([]*fencedlock.Lock, n), make([]error, n)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 32 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				locks[i], errs[i] = l.Acquire(t.Context(), fmt.Sprint("r", i), nil)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return locks
+}
+
+// burn uses every processor until it is stopped.
+func burn() (stop func()) {
+	var wg sync.WaitGroup
+	var end atomic.Bool
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for !end.Load() { // spins
+			}
+		})
+	}
+	return func() {
+		end.Store(true)
+		wg.Wait()
 	}
 }
