@@ -53,7 +53,7 @@ func TestContainerBilling(t *testing.T) {
 func TestContainerBillingGoesOnAfterRedisWasPaused(t *testing.T) {
 	t.Parallel()
 	redis, postgres := newContainers(t)
-	e := prepare(t, redis, postgres, "postgres")
+	e := newEnvOn(t, redis, postgres)
 	a, b := e.worker(t, "a", nil), e.worker(t, "b", nil)
 	first := a.must(t, "acquire", 0)
 	a.must(t, "set", 1)
@@ -78,11 +78,11 @@ func TestContainerBillingGoesOnAfterRedisWasPaused(t *testing.T) {
 func TestContainerBillingDoublesNothingWhenPostgresIsKilled(t *testing.T) {
 	t.Parallel()
 	redis, postgres := newContainers(t)
-	countThroughRestarts(t, prepare(t, redis, postgres, "postgres"))
+	countThroughRestarts(t, newEnvOn(t, redis, postgres))
 }
 
 func TestContainerBillingRefusesAHolderThatWasStopped(t *testing.T) {
 	t.Parallel()
 	redis, postgres := newContainers(t)
-	stopPastTTL(t, prepare(t, redis, postgres, "postgres"), func() {})
+	stopPastTTL(t, newEnvOn(t, redis, postgres), func() {})
 }

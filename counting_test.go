@@ -170,5 +170,5 @@ func unknowns(workers []*worker) (n int) {
 
 func TestNothingIsLostOrDoubledWhenPostgresIsKilled(t *testing.T) {
 	t.Parallel()
-	countThroughRestarts(t, prepare(t, testenv.NewRedis(t), testenv.NewPostgres(t), "postgres"))
+	countThroughRestarts(t, newEnvOn(t, testenv.NewRedis(t), testenv.NewPostgres(t)))
 }

@@ -1,6 +1,7 @@
 package fenced_test
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"net/url"
 	"os"
@@ -48,6 +49,15 @@ func newEnv(t *testing.T) env {
 		t.Fatal(err)
 	}
 	return prepare(t, testenv.NewRedis(t), testenv.SharedPostgres(t), u.Path[1:])
+}
+
+// newEnvOn is a database on servers of the test's own, which it may harm.
+func newEnvOn(t *testing.T, r *testenv.Redis, p *testenv.Postgres) env {
+	t.Helper()
+	db := "fenced_test_" + strings.ToLower(rand.Text()[:12])
+	p.Do(t, "", "CREATE DATABASE "+db)
+	t.Cleanup(func() { p.Do(t, "", "DROP DATABASE "+db+" WITH (FORCE)") })
+	return prepare(t, r, p, db)
 }
 
 // prepare migrates a database and makes the tables of the workers.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,9 +81,10 @@ func TestStoreThatKnowsANewerFenceHealsTheLock(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
-				ahead, behind := &claims{}, &claims{}
+				ahead, behind, between := &claims{}, &claims{}, &claims{}
 				ahead.mark, ahead.owner = mark(time.Now().UnixMicro())
-				l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Stores: []fencedstore.Claimer{behind, ahead}})
+				between.mark, between.owner = ahead.mark-1, "older"
+				l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Stores: []fencedstore.Claimer{behind, ahead, between}})
 				before := ahead.mark
 				k := mustAcquire(t, l, "r")
 				if k.Fence().ID != before+1 || ahead.mark != k.Fence().ID || behind.mark != k.Fence().ID {
@@ -215,6 +217,70 @@ func TestEndOfTheContextEndsTheClaims(t *testing.T) {
 		defer cancel()
 		if _, err := l.Acquire(ctx, "r", nil); !errors.Is(err, context.DeadlineExceeded) || m.live() != 0 {
 			t.Errorf("%v, %d locks left", err, m.live())
+		}
+	})
+}
+
+func TestRenewalOfTheReplacedFenceDoesNotEndTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		var stuck sync.Once
+		var late atomic.Bool
+		m.fault(func(_ context.Context, c *call) error {
+			if c.op == opRenew {
+				stuck.Do(func() {
+					pass(ttl / 8)
+					late.Store(true)
+				})
+			}
+			return nil
+		})
+		first := true
+		s := &claims{claim: func(_ context.Context, f fencedstore.Fence) error {
+			if !first {
+				return nil
+			}
+			first = false
+			pass(ttl/3 + ttl/16) // the first renewal is on its way
+			return &fencedstore.StaleError{Fence: f, Newest: f.ID + 10}
+		}}
+		l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Stores: []fencedstore.Claimer{s}})
+		k := mustAcquire(t, l, "r")
+		if late.Load() || m.count(opAcquire) != 2 {
+			t.Fatal("the fence was not replaced while a renewal was on its way; the test shows nothing")
+		}
+		pass(5 * ttl)
+		if k.Err() != nil || !late.Load() {
+			t.Errorf("lock %v, late renewal arrived: %v", k.Err(), late.Load())
+		}
+	})
+}
+
+func TestFenceIsNotRenewedWhileItIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		asked := 0
+		m.after = func(_ context.Context, c *call) error {
+			if c.op != opAcquire {
+				return nil
+			}
+			if asked++; asked == 2 {
+				pass(ttl * 3 / 4) // granted, and the answer is slow
+			}
+			return nil
+		}
+		s := &claims{}
+		s.mark, s.owner = time.Now().Add(time.Hour).UnixMicro(), "older"
+		l := testLocker(t, m, newSkewed(), &Options{TTL: ttl, Stores: []fencedstore.Claimer{s}})
+		k := mustAcquire(t, l, "r")
+		if left := k.Remaining(); left != ttl-margin(ttl)-ttl*3/4 {
+			t.Errorf("Remaining %v", left)
+		}
+		pass(5 * ttl)
+		if k.Err() != nil {
+			t.Errorf("lock %v", k.Err())
 		}
 	})
 }

@@ -77,7 +77,7 @@ func ExampleLocker_TryAcquire() {
 func ExampleLock_Context() {
 	rdb, stop := demo()
 	defer stop()
-	locker, err := fencedlock.New(rdb, &fencedlock.Options{TTL: time.Second, MaxHold: 50 * time.Millisecond})
+	locker, err := fencedlock.New(rdb, &fencedlock.Options{RenewEvery: 20 * time.Millisecond})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -91,13 +91,14 @@ func ExampleLock_Context() {
 
 	ctx, cancel := lock.Context(context.Background())
 	defer cancel()
+	rdb.FlushAll(ctx) // Redis loses its data
 	<-ctx.Done()
 	if lost, ok := errors.AsType[*fencedlock.LostError](context.Cause(ctx)); ok {
 		fmt.Println("stop:", lost.Reason)
 	}
 	fmt.Println("lost:", errors.Is(lock.Release(ctx), fencedlock.ErrLost))
 	// Output:
-	// stop: held for the longest time allowed
+	// stop: expired
 	// lost: true
 }
 

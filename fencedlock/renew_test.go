@@ -254,10 +254,11 @@ func TestSuspendIsNoticedWithoutBeingAsked(t *testing.T) {
 		m, s := newMemory(), newSkewed()
 		l := testLocker(t, m, s, &Options{TTL: time.Hour})
 		k := mustAcquire(t, l, "r")
+		done := k.Done()
 		m.wipe()
 		s.step(2 * time.Hour)
 		start := time.Now()
-		<-k.Done()
+		<-done
 		if waited := time.Since(start); waited > maxSleep {
 			t.Errorf("noticed after %v, want at most %v", waited, maxSleep)
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,10 @@ type job struct {
 	Unsafe          bool
 	Redis, Postgres string
 }
+
+// tie has the system kill a process with this one, where it can: a worker that
+// is stopped when its parent is killed would stay for ever.
+var tie = func(*exec.Cmd) {}
 
 // process is a worker in a process of its own.
 type process struct {
@@ -60,6 +65,7 @@ func startProcess(ctx context.Context, j job, tell func(event)) (*process, error
 	if err != nil {
 		return nil, err
 	}
+	tie(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -77,7 +83,7 @@ func (p *process) relay(stdout io.Reader, n int, tell func(event)) {
 		}
 	}
 	last := nightly.Event{Kind: ended}
-	if err := p.cmd.Wait(); err != nil {
+	if err := p.cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		last.Err = err.Error()
 	}
 	tell(event{n, last})

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestInterruptReleasesOnRealServers(t *testing.T) {
 	t.Parallel()
 	redis, _, flags := real(t)
 	p := start(t, append(flags, "-ttl", "1m")...)
-	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return stopped(t, p.Pid()) == 1 })
+	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return len(stopped(t, p.Pid())) == 1 })
 	if n := redis.Do(t, "EXISTS", lockKey()); n != int64(1) {
 		t.Fatalf("the worker that stands still holds no lock: %v", redis.Do(t, "KEYS", "*"))
 	}
@@ -83,7 +84,7 @@ func TestTwoRunsDoNotMix(t *testing.T) {
 	t.Parallel()
 	_, _, flags := real(t)
 	first := start(t, append(flags, "-ttl", "1m")...)
-	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return stopped(t, first.Pid()) == 1 })
+	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return len(stopped(t, first.Pid())) == 1 })
 	_, stderr := run(t, exitUsage, flags...)
 	oneLine(t, stderr, "another run")
 }
@@ -101,11 +102,33 @@ func TestUnreachablePostgresIsOneLine(t *testing.T) {
 	}
 }
 
+func TestStoppedWorkerEndsWithAKilledParent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ties processes together")
+	}
+	_, _, flags := real(t)
+	p := start(t, append(flags, "-ttl", "1m")...)
+	var workers []string
+	testenv.Eventually(t, within, "worker 1 stands still", func() bool {
+		workers = stopped(t, p.Pid())
+		return len(workers) == 1
+	})
+	parent, err := os.FindProcess(p.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, within, "the worker is gone", func() bool { return !isStopped(workers[0]) })
+}
+
 // lockKey is the lock's key in Redis.
 func lockKey() string { return fmt.Sprintf("%s{examples/billing/1999-12-31}:lock", prefix) }
 
-// stopped counts the children of a process that were stopped by a signal.
-func stopped(tb testing.TB, pid int) int {
+// stopped lists the children of a process that were stopped by a signal.
+func stopped(tb testing.TB, pid int) (stopped []string) {
 	tb.Helper()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		tb.Skip("needs /proc")
@@ -114,15 +137,19 @@ func stopped(tb testing.TB, pid int) int {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	n := 0
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // the thread may have ended
 		for child := range strings.FieldsSeq(string(children)) {
-			stat, _ := os.ReadFile("/proc/" + child + "/stat")
-			if _, after, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(after, "T") {
-				n++
+			if isStopped(child) {
+				stopped = append(stopped, child)
 			}
 		}
 	}
-	return n
+	return stopped
+}
+
+func isStopped(pid string) bool {
+	stat, _ := os.ReadFile("/proc/" + pid + "/stat") // it may have ended
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(after, "T")
 }
