@@ -1,0 +1,76 @@
+package s3compat
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fenced-go/fenced/fencedstore"
+)
+
+// change is one step of a commit, applied to the version that is about to be
+// written. It may be applied several times, each time to another version.
+type change func(next *envelope) error
+
+// current is the register under f: as remembered, or read now. The caller has
+// the session's turn.
+func (s *Store) current(ctx context.Context, sess *session, f fencedstore.Fence) (state, error) {
+	if st, ok := sess.known(f); ok {
+		return st, nil
+	}
+	st, err := s.read(ctx, f.Resource)
+	if err != nil {
+		return state{}, err
+	}
+	if err := guard(f, st.env); err != nil {
+		return state{}, err
+	}
+	return st, nil
+}
+
+// peek is current for a caller without the turn: it is only a look, before work
+// that a commit will check.
+func (s *Store) peek(ctx context.Context, f fencedstore.Fence) (state, error) {
+	sess := s.session(f.Resource)
+	if err := sess.begin(ctx); err != nil {
+		return state{}, err
+	}
+	defer sess.end()
+	st, err := s.current(ctx, sess, f)
+	if err == nil {
+		sess.state = st
+	}
+	return st, err
+}
+
+// commit applies changes in one version of the register. When another writer of
+// the same tenure came first, it applies them to that one's version.
+func (s *Store) commit(ctx context.Context, op string, f fencedstore.Fence, changes []change) error {
+	sess := s.session(f.Resource)
+	if err := sess.begin(ctx); err != nil {
+		return err
+	}
+	defer sess.end()
+	st, err := s.current(ctx, sess, f)
+	for range maxLosses {
+		if err != nil {
+			return withCause(ctx, err)
+		}
+		sess.state = state{} // until it is known again
+		next := st.env.next(f, s.now())
+		for _, c := range changes {
+			if err := c(next); err != nil {
+				sess.state = st
+				return err
+			}
+		}
+		st, err = s.swap(ctx, op, f, st, next)
+		if err == nil {
+			sess.keep(st)
+			return nil
+		}
+		if errors.Is(err, errLost) {
+			err = guard(f, st.env)
+		}
+	}
+	return ErrContended
+}
