@@ -85,8 +85,8 @@
 // A holder that is paused inside a transaction keeps its successor's claim
 // waiting. [Store.InTx] therefore sets idle_in_transaction_session_timeout, for
 // that transaction only, to Options.IdleTimeout or to what the context has left
-// if that is less: give it a context that ends with the lease, and a successor
-// waits no longer than that. A server that is still busy with the holder's
+// if that is less: its deadline, or the rest of the lease, which the context of
+// a lock carries (see [fencedstore.Remaining]). A server that is still busy with the holder's
 // statement, or with sending it rows that it does not read, is not idle; on
 // Postgres 17 and later transaction_timeout bounds that too. [BusyError] names
 // the server processes; pg_terminate_backend ends them.

@@ -35,7 +35,7 @@ func prepare(tb testing.TB, url string) {
 	if _, err := migrate.Up(tb.Context(), db); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := db.ExecContext(tb.Context(), "create table kv (key text primary key, value bytea)"); err != nil {
+	if _, err := db.ExecContext(tb.Context(), "create table kv (key bytea primary key, value bytea)"); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func claimed(tb testing.TB, s *postgres.Store, resource string, id int64) fenced
 func value(tb testing.TB, pool *pgxpool.Pool, key string) string {
 	tb.Helper()
 	var v []byte
-	err := pool.QueryRow(tb.Context(), "select value from kv where key = $1", key).Scan(&v)
+	err := pool.QueryRow(tb.Context(), "select value from kv where key = $1", []byte(key)).Scan(&v)
 	if err != nil && err != pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
 		tb.Fatal(err)
 	}

@@ -28,17 +28,26 @@ func guardArgs(f fencedstore.Fence, left time.Duration) []any {
 	return []any{encodeResource(f.Resource), f.ID, []byte(f.Holder), ms}
 }
 
-// remainder is the time until ctx ends, at most limit; 0 when nothing bounds it.
+// remainder is the least of limit, the time until ctx ends, and what the lock
+// that ctx comes from says of its lease; 0 when nothing bounds it.
 func remainder(ctx context.Context, limit time.Duration) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return limit
+	left := limit
+	if deadline, ok := ctx.Deadline(); ok {
+		left = sooner(left, time.Until(deadline))
 	}
-	left := max(time.Until(deadline), time.Millisecond)
-	if limit > 0 {
-		left = min(left, limit)
+	if lease, known := fencedstore.Remaining(ctx); known {
+		left = sooner(left, lease)
 	}
 	return left
+}
+
+// sooner is the lesser of two bounds, of which left may be 0 for none.
+func sooner(left, d time.Duration) time.Duration {
+	d = max(d, time.Millisecond)
+	if left == 0 {
+		return d
+	}
+	return min(left, d)
 }
 
 // encodeResource writes any bytes as text that Postgres can hold: valid UTF-8

@@ -35,9 +35,9 @@ type Options struct {
 	LockTimeout time.Duration
 	// IdleTimeout is how long a transaction of InTx may wait for its holder's
 	// next statement before the server ends it, so that a paused holder does
-	// not keep its successor waiting. The context's deadline and the session's
-	// idle_in_transaction_session_timeout shorten it. Zero means
-	// DefaultIdleTimeout; the least is a millisecond.
+	// not keep its successor waiting. The rest of the lease, the context's
+	// deadline and the session's idle_in_transaction_session_timeout shorten it.
+	// Zero means DefaultIdleTimeout; the least is a millisecond.
 	IdleTimeout time.Duration
 }
 

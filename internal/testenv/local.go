@@ -107,10 +107,8 @@ func (local) Redis(args []string) (Server, error) {
 
 // redisArgs are the arguments of a plain server.
 func (c *child) redisArgs(more []string) []string {
-	return append([]string{
-		"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir,
-		"--save", "", "--protected-mode", "no", "--enable-debug-command", "yes",
-	}, more...)
+	own := []string{"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir}
+	return append(own, RedisArgs(more)...)
 }
 
 // startRedis runs redis-server with more environment, and with the arguments

@@ -70,14 +70,6 @@ func (a *account) apply(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// postgresSettings are fast and still lose nothing to kill -9: fsync is for
-// machines that lose power, and the page cache outlives the server.
-var postgresSettings = []string{
-	"listen_addresses=127.0.0.1", "fsync=off", "full_page_writes=off", "synchronous_commit=on",
-	"max_connections=200", "shared_buffers=64MB", "jit=off", "wal_level=logical",
-	"dynamic_shared_memory_type=mmap", // in the data directory, so it goes with it
-}
-
 // Postgres implements [Provider].
 func (local) Postgres(args []string) (Server, error) {
 	bin, err := postgresBin()
@@ -96,11 +88,10 @@ func (local) Postgres(args []string) (Server, error) {
 	if err := initPostgres(bin, c.dir, data, who); err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
-	all := []string{"-D", data, "-p", strconv.Itoa(c.port.Number), "-c", "unix_socket_directories=" + c.dir}
-	for _, s := range postgresSettings {
-		all = append(all, "-c", s)
-	}
-	all = append(all, args...)
+	all := append([]string{
+		"-D", data, "-p", strconv.Itoa(c.port.Number),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + c.dir,
+	}, PostgresArgs(args)...)
 	c.command = func() *exec.Cmd { return who.apply(command(c.dir, nil, filepath.Join(bin, "postgres"), all...)) }
 	c.prepare = func() { removeLockFile(data) }
 	c.quit = syscall.SIGQUIT // ends at once and removes the shared memory

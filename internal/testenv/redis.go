@@ -38,16 +38,17 @@ func redisOn(tb testing.TB, s Server) *Redis {
 
 func (r *Redis) ready(tb testing.TB) {
 	tb.Helper()
-	err := waitReady(r.srv, func() error {
-		pong, err := redisDo(r.srv.Addr(), "PING")
-		if err == nil && pong != "PONG" {
-			err = fmt.Errorf("PING: %v", pong)
-		}
-		return err
-	})
-	if err != nil {
+	if err := waitReady(r.srv, r.probe); err != nil {
 		tb.Fatalf("testenv: redis: %v", err)
 	}
+}
+
+func (r *Redis) probe() error {
+	pong, err := redisDo(r.srv.Addr(), "PING")
+	if err == nil && pong != "PONG" {
+		err = fmt.Errorf("PING: %v", pong)
+	}
+	return err
 }
 
 // Addr is the server through its proxy; it stays the same over restarts.

@@ -45,6 +45,28 @@ type Provider interface {
 // ErrUnavailable is matched by the error of a provider that cannot serve here.
 var ErrUnavailable = errors.New("unavailable")
 
+// RedisArgs are the arguments that a provider gives to redis-server: nothing is
+// written to disk, connections from outside the container's network are taken,
+// DEBUG is allowed; more comes after, and so wins.
+func RedisArgs(more []string) []string {
+	return append([]string{"--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"}, more...)
+}
+
+// PostgresArgs are the arguments that a provider gives to postgres; more comes
+// after, and so wins. They are fast and still lose nothing to kill -9: fsync is
+// for machines that lose power, and the page cache outlives the server.
+func PostgresArgs(more []string) []string {
+	var args []string
+	for _, setting := range []string{
+		"fsync=off", "full_page_writes=off", "synchronous_commit=on", "wal_level=logical",
+		"max_connections=200", "shared_buffers=64MB", "jit=off",
+		"dynamic_shared_memory_type=mmap", // in the data directory, so it goes with it
+	} {
+		args = append(args, "-c", setting)
+	}
+	return append(args, more...)
+}
+
 // errNotOurs is what a server named by address says to Pause and the like.
 var errNotOurs = errors.New("the server belongs to somebody else and can only be reached")
 
@@ -71,27 +93,52 @@ func providers() []Provider {
 func startFirst(tb testing.TB, service string, run func(Provider) (Server, error)) Server {
 	tb.Helper()
 	checkMode(tb)
-	var reasons []string
+	s, err := first(run)
+	if errors.Is(err, ErrUnavailable) {
+		Missing(tb, service, err.Error())
+	}
+	if err != nil {
+		tb.Fatalf("testenv: %s by %v", service, err)
+	}
+	return s
+}
+
+// first asks the providers in turn. Its error matches ErrUnavailable when none
+// of them can serve here, and gives their reasons.
+func first(run func(Provider) (Server, error)) (Server, error) {
+	var reasons []error
 	for _, p := range providers() {
 		if !allowed(p.Name()) {
 			continue
 		}
 		s, err := run(p)
 		if err == nil {
-			return s
+			return s, nil
 		}
+		err = fmt.Errorf("%s: %w", p.Name(), err)
 		if !errors.Is(err, ErrUnavailable) {
-			tb.Fatalf("testenv: %s by %s: %v", service, p.Name(), err)
+			return nil, err
 		}
-		reasons = append(reasons, p.Name()+": "+err.Error())
+		reasons = append(reasons, err)
 	}
 	if len(reasons) == 0 {
-		reasons = append(reasons, fmt.Sprintf("FENCED_TEST_MODE=%s has no provider in this test binary",
-			os.Getenv("FENCED_TEST_MODE")))
+		return nil, fmt.Errorf("%w: FENCED_TEST_MODE=%s has no provider in this program", ErrUnavailable, os.Getenv("FENCED_TEST_MODE"))
 	}
-	Missing(tb, service, strings.Join(reasons, "; "))
-	return nil
+	return nil, joined(reasons)
 }
+
+// joined are several reasons on one line.
+type joined []error
+
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joined) Unwrap() []error { return j }
 
 // harm does something to a server, or ends the test.
 func harm(tb testing.TB, service, what string, do func() error) {

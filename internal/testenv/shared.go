@@ -54,21 +54,13 @@ func SharedPostgres(tb testing.TB) *Postgres {
 		return shared.postgres
 	}
 	p := newPostgres(startFirst(tb, "postgres", func(p Provider) (Server, error) { return p.Postgres(nil) }))
-	if err := p.startShared(); err != nil {
-		_ = p.srv.Stop()
+	proxy, err := open(p.srv, p.probe)
+	if err != nil {
 		tb.Fatalf("testenv: postgres: %v", err)
 	}
+	p.Proxy = proxy
 	shared.postgres = p
 	return p
-}
-
-func (p *Postgres) startShared() error {
-	if err := waitReady(p.srv, p.probe); err != nil {
-		return err
-	}
-	var err error
-	p.Proxy, err = NewProxy(p.srv.Addr())
-	return err
 }
 
 // Database makes an empty database on the shared server and returns its URL,

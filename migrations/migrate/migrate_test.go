@@ -56,6 +56,19 @@ func holdLock(tb testing.TB, db *sql.DB) {
 	}
 }
 
+// down undoes all migrations.
+func down(tb testing.TB, db *sql.DB) {
+	tb.Helper()
+	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
+		goose.WithTableName(migrations.TableName), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := p.DownTo(tb.Context(), 0); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // step is a migration file with nothing to undo.
 func step(sql string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("-- +goose Up\n" + sql + "\n-- +goose Down\n")}
@@ -218,14 +231,7 @@ func TestDownUndoesUp(t *testing.T) {
 	if _, err := migrate.Up(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
-		goose.WithTableName(migrations.TableName), goose.WithLogger(goose.NopLogger()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.DownTo(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	down(t, db)
 	if got := count(t, db, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace"); got != 0 {
 		t.Errorf("%d functions are left", got)
 	}

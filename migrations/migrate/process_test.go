@@ -21,6 +21,7 @@ import (
 const (
 	childURL  = "FENCED_TEST_MIGRATE_URL"
 	childSlow = "FENCED_TEST_MIGRATE_SLOW" // stays in the first step for a while
+	childGate = "FENCED_TEST_MIGRATE_GATE" // waits until the test lets all go at once
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +40,12 @@ func child(url string) int {
 		return 1
 	}
 	defer db.Close()
+	if os.Getenv(childGate) != "" {
+		if _, err := db.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared(1, 1)"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	var files fs.FS = migrations.FS
 	if os.Getenv(childSlow) != "" {
 		files = fstest.MapFS{"00001_slow.sql": step("SELECT pg_sleep(1); CREATE TABLE fencedstore.slow ();")}
@@ -63,10 +70,42 @@ func startChild(t *testing.T, url string, env ...string) *testenv.Process {
 
 func TestTenProcessesMigrateAnEmptyDatabaseAtOnce(t *testing.T) {
 	t.Parallel()
+	migrateTogether(t, testenv.Database(t))
+}
+
+// Here goose's version table is there already, so that its creation does not
+// keep the processes apart.
+func TestTenProcessesMigrateAnOldDatabaseAtOnce(t *testing.T) {
+	t.Parallel()
 	url := testenv.Database(t)
+	db := open(t, url)
+	if _, err := migrate.Up(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	down(t, db)
+	migrateTogether(t, url)
+}
+
+func migrateTogether(t *testing.T, url string) {
+	t.Helper()
+	db := open(t, url)
+	gate, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = gate.Rollback() }()
+	if _, err := gate.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock(1, 1)"); err != nil {
+		t.Fatal(err)
+	}
 	children := make([]*testenv.Process, 10)
 	for i := range children {
-		children[i] = startChild(t, url)
+		children[i] = startChild(t, url, childGate+"=1")
+	}
+	testenv.Eventually(t, within, "all processes are at the gate", func() bool {
+		return count(t, db, sessionLocks+" AND NOT granted") == len(children)
+	})
+	if err := gate.Rollback(); err != nil {
+		t.Fatal(err)
 	}
 	applied := 0
 	for _, c := range children {
@@ -75,7 +114,6 @@ func TestTenProcessesMigrateAnEmptyDatabaseAtOnce(t *testing.T) {
 		}
 		applied += strings.Count(c.Output(), "applied ")
 	}
-	db := open(t, url)
 	if want := len(sqlFiles(t)); applied != want {
 		t.Errorf("the processes applied %d steps together, want each of %d once", applied, want)
 	}

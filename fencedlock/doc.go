@@ -1,0 +1,2 @@
+// Package fencedlock acquires locks in Redis that carry a fence.
+package fencedlock

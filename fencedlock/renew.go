@@ -1,0 +1,255 @@
+package fencedlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// callTimeout is how long one command may take, and how long a caller whose
+// context is cancelled may have to wait for it. A lock service that needs
+// longer is in trouble.
+const callTimeout = time.Second
+
+// begin starts the lease after a grant that was asked for at sent. The mutex is
+// held.
+func (k *Lock) begin(sent, now instant) {
+	k.lease = lease{start: sent, ttl: k.terms.ttl}
+	k.renewAt = k.nextRenewal(sent)
+	k.answerBy, k.failing, k.fails, k.doubt = 0, nil, 0, 0
+	k.attempt++
+	k.l.scheduler.watch(k, k.next(now))
+}
+
+// tick does what is due: it ends the lock, or returns a renewal to send if
+// there is room for one. The mutex is held and k is not in the queue; tick puts
+// it back.
+func (k *Lock) tick(now instant, room bool) (r *renewal, lost bool) {
+	if k.err != nil {
+		k.tickRelease(now)
+		return nil, false
+	}
+	if lost := k.overdue(now); lost != nil {
+		k.end(lost)
+		return nil, true
+	}
+	if k.answerBy > 0 && now.mono >= k.answerBy {
+		k.failed(context.DeadlineExceeded, now)
+	}
+	if k.answerBy == 0 && !k.paused && now.mono+k.slack() >= k.renewAt {
+		if room {
+			r = k.renewal(now)
+		} else {
+			k.renewAt = now.mono + k.patience()/8
+		}
+	}
+	k.l.scheduler.watch(k, k.next(now))
+	return r, false
+}
+
+func (k *Lock) renewal(now instant) *renewal {
+	k.attempt++
+	k.answerBy = now.mono + k.patience()
+	return &renewal{call: k.renewCall(), lock: k, of: k.fence, attempt: k.attempt}
+}
+
+func (k *Lock) renewCall() call {
+	return call{
+		op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, fence: k.fence.ID,
+		value: lockValue(k.fence.Holder, k.fence.ID, k.terms.label),
+	}
+}
+
+// lockValue is what acquire.lua puts into the key.
+func lockValue(holder string, id int64, label string) string {
+	return holder + ":" + strconv.FormatInt(id, 10) + ":" + label
+}
+
+// overdue returns why the lock has to end now, or nil. It notices a jump of the
+// clock and then asks for a renewal at once. The mutex is held.
+func (k *Lock) overdue(now instant) *LostError {
+	ended := Expired
+	if k.failing != nil {
+		ended = RenewFailed
+	}
+	switch {
+	case k.l.opts.MaxHold > 0 && now.mono-k.since.mono >= k.l.opts.MaxHold:
+		return k.lost(MaxHold)
+	case k.lease.doubtful(now):
+		if k.doubt == 0 {
+			k.doubt = now.mono + min(k.terms.ttl/3, k.lease.leftMono(now))
+			k.renewAt, k.answerBy = now.mono, 0
+		}
+		if now.mono >= k.doubt {
+			return k.lost(ended)
+		}
+	case k.lease.left(now) <= 0:
+		return k.lost(ended)
+	default:
+		k.doubt = 0
+	}
+	return nil
+}
+
+// next is when the lock has to be looked at again. The mutex is held.
+func (k *Lock) next(now instant) time.Duration {
+	due := now.mono + k.lease.left(now)
+	if k.doubt > 0 {
+		due = k.doubt
+	}
+	if k.l.opts.MaxHold > 0 {
+		due = min(due, k.since.mono+k.l.opts.MaxHold)
+	}
+	switch {
+	case k.paused:
+		return due
+	case k.answerBy > 0:
+		return min(due, k.answerBy)
+	default:
+		return min(due, k.renewAt)
+	}
+}
+
+// settle applies the answer to a renewal that was asked for at sent, and
+// reports whether the lock ended. The mutex is held.
+func (k *Lock) settle(c *call, attempt uint32, sent, now instant) bool {
+	if k.err != nil || c.fence != k.fence.ID {
+		return false // a renewal never outlives its tenure
+	}
+	if lost := k.overdue(now); lost != nil {
+		k.end(lost)
+		return true
+	}
+	switch {
+	case c.err != nil:
+		if attempt == k.attempt {
+			k.failed(c.err, now)
+		}
+	case c.answer.verdict == renewed:
+		k.confirmed(sent, now)
+	case c.answer.verdict == taken:
+		k.end(k.lost(Taken))
+		return true
+	default:
+		k.end(k.lost(Expired))
+		return true
+	}
+	k.l.scheduler.watch(k, k.next(now))
+	return false
+}
+
+func (k *Lock) confirmed(sent, now instant) {
+	if sent.mono < k.lease.start.mono {
+		return // overtaken by another
+	}
+	k.lease.start = sent
+	if k.lease.doubtful(now) {
+		return // it was sent before the clock jumped
+	}
+	k.doubt, k.answerBy, k.failing, k.fails = 0, 0, nil, 0
+	k.renewAt = k.nextRenewal(sent)
+}
+
+// failed plans the next renewal after one that failed: soon at first, then
+// less often, and with jitter, for the sake of a Redis that is coming back.
+func (k *Lock) failed(err error, now instant) {
+	k.failing, k.answerBy = err, 0
+	wait := min(k.terms.ttl/60<<min(k.fails, 5), k.terms.ttl/6)
+	k.fails++
+	k.renewAt = now.mono + wait/2 + jitter(wait/2)
+}
+
+// nextRenewal spreads the renewals of locks acquired together.
+func (k *Lock) nextRenewal(sent instant) time.Duration {
+	return sent.mono + k.terms.renewEvery - jitter(k.terms.renewEvery/10)
+}
+
+// patience is how long the answer to one renewal is waited for before another
+// is sent.
+func (k *Lock) patience() time.Duration { return min(k.terms.ttl/6, callTimeout) }
+
+// slack is how much early a renewal may be, to go in one batch with others.
+func (k *Lock) slack() time.Duration { return k.terms.renewEvery / 64 }
+
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// renewBatch is what the scheduler sends.
+func (l *Locker) renewBatch(batch []*renewal) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	calls := make([]*call, len(batch))
+	for i, r := range batch {
+		calls[i] = &r.call
+	}
+	sent := l.now()
+	l.backend.batch(ctx, calls)
+	l.scheduler.Lock()
+	now := l.now()
+	var lost []*Lock
+	for _, r := range batch {
+		if r.lock.settle(&r.call, r.attempt, sent, now) {
+			lost = append(lost, r.lock)
+		}
+	}
+	l.scheduler.Unlock()
+	l.gone(lost)
+	for _, r := range batch {
+		l.observe(r)
+	}
+}
+
+// observe calls the hook for a renewal.
+func (l *Locker) observe(r *renewal) {
+	h := l.opts.Hooks
+	switch {
+	case r.err != nil && h.RenewFailed != nil:
+		h.RenewFailed(r.of, r.err)
+	case r.err == nil && r.call.answer.verdict == renewed && h.Renewed != nil:
+		h.Renewed(r.of)
+	}
+}
+
+// Renew asks Redis for the full TTL again, now. Locks are renewed by
+// themselves; Renew is for a holder that wants to know before it does
+// something long or dear. It returns nil when Redis confirmed the lock, a
+// *[LostError] when the lock has ended, an [ErrUnavailable] when Redis did not
+// answer in time, and ErrReleased after Release. It never takes longer than
+// ctx, what remains of the lease, or a second.
+func (k *Lock) Renew(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	left, err := k.look()
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &UnavailableError{Op: "renew", Resource: k.fence.Resource, Err: ended(ctx)}
+	}
+	if left == 0 {
+		left = k.terms.ttl / 3 // in doubt: as long as the scheduler waits
+	}
+	s := &k.l.scheduler
+	s.Lock()
+	c := k.renewCall()
+	s.Unlock()
+	sent := s.now()
+	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c)
+	s.Lock()
+	lost := k.settle(&c, 0, sent, s.now())
+	err = k.err
+	s.Unlock()
+	if lost {
+		k.l.gone([]*Lock{k})
+	}
+	if err != nil {
+		return err
+	}
+	return k.l.failure("renew", k.fence.Resource, c.err)
+}
