@@ -79,46 +79,54 @@ func (v *values) lose(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { v.p.set(nil) }
 }
 
-func (v *values) at(tb testing.TB, endpoint string, opts s3compat.Options) *values {
+func (v *values) at(tb testing.TB, srv server) *values {
 	tb.Helper()
-	p := newProxy(tb, endpoint)
-	return &values{Store: open(tb, p.URL, &opts), owner: v.owner, p: p, opts: v.opts}
+	return &values{Store: open(tb, srv, &v.opts), owner: v.owner, opts: v.opts}
 }
 
-// harness makes stores that take turns with the endpoints of one server.
-func harness(endpoints []string, opts s3compat.Options) storetest.Harness {
+// harness makes stores at the front ends of one server.
+func harness(opts s3compat.Options, servers ...server) storetest.Harness {
 	return storetest.Harness{
 		New: func(tb testing.TB) fencedstore.Store {
 			tb.Helper()
 			mine := opts
 			mine.Prefix = freshPrefix()
-			return (&values{owner: new(sync.Map), opts: mine}).at(tb, endpoints[0], mine)
+			return (&values{owner: new(sync.Map), opts: mine}).at(tb, servers[0])
 		},
 		Reopen: func(tb testing.TB, s fencedstore.Store) fencedstore.Store {
 			tb.Helper()
 			v := s.(*values) //nolint:errcheck,forcetypeassert // New made it
-			return v.at(tb, endpoints[len(endpoints)-1], v.opts)
+			return v.at(tb, servers[len(servers)-1])
 		},
 		LoseReply: func(tb testing.TB, s fencedstore.Store) fencedstore.Store {
 			tb.Helper()
 			v := s.(*values) //nolint:errcheck,forcetypeassert // New made it
 			short := v.opts
 			short.SettleTimeout = 300 * time.Millisecond
-			handle := v.at(tb, endpoints[0], short)
-			handle.lossy = true
-			return handle
+			p := newProxy(tb, servers[0].url)
+			return &values{Store: open(tb, servers[0].via(p.URL), &short), owner: v.owner, p: p, opts: v.opts, lossy: true}
 		},
-		Parallel: true,
 	}
 }
 
 func TestConformanceOnAFake(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness([]string{newFake(t)}, s3compat.Options{}))
+	storetest.Run(t, harness(s3compat.Options{}, newFake(t)))
+}
+
+// Every other value is read through the other front end.
+func TestConformanceOnTwoGateways(t *testing.T) {
+	t.Parallel()
+	one, two := newGateways(t)
+	storetest.Run(t, harness(s3compat.Options{}, one, two))
 }
 
 // Nothing is inline, so that every value takes the way of a large one.
 func TestConformanceWithEveryValueAsAnObject(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness([]string{newFake(t)}, s3compat.Options{InlineLimit: -1}))
+	if testing.Short() {
+		t.Skip("the rules once more")
+	}
+	one, two := newGateways(t)
+	storetest.Run(t, harness(s3compat.Options{InlineLimit: -1}, one, two))
 }

@@ -66,11 +66,11 @@ var sizes = map[string]int{
 
 func TestValuesOfEverySizeObeyTheSameRules(t *testing.T) {
 	t.Parallel()
-	endpoint := newFake(t)
+	srv := newFake(t)
 	for name, n := range sizes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, endpoint, &s3compat.Options{Prefix: name, PartSize: s3compat.MinPartSize})
+			s := open(t, srv, &s3compat.Options{Prefix: name, PartSize: s3compat.MinPartSize})
 			value, other := pattern(n), pattern(n+1)
 			err := s.Put(t.Context(), by(alice, 5), "k", bytes.NewReader(value), nil)
 			wantErr(t, "put before any claim", err, fencedstore.ErrNotClaimed)

@@ -16,9 +16,8 @@ import (
 
 	"github.com/fenced-go/fenced/fencedstore"
 	"github.com/fenced-go/fenced/fencedstore/s3compat"
+	"github.com/fenced-go/fenced/internal/testenv"
 )
-
-const bucket = "tests"
 
 // Two holders that differ.
 const (
@@ -32,21 +31,31 @@ func by(holder string, id int64) fencedstore.Fence {
 	return fencedstore.Fence{Resource: resource, ID: id, Holder: holder}
 }
 
-// newClient is a client as users make it, for an endpoint that is not AWS's.
-func newClient(endpoint string) *s3.Client {
+// server is where tests find a bucket.
+type server struct{ url, bucket, access, secret string }
+
+// via is the same server through a proxy of the test's own.
+func (srv server) via(url string) server {
+	srv.url = url
+	return srv
+}
+
+// client is an SDK client as users make it, for an endpoint that is not AWS's.
+func (srv server) client() *s3.Client {
 	return s3.New(s3.Options{
-		BaseEndpoint: aws.String(endpoint),
+		BaseEndpoint: aws.String(srv.url),
 		Region:       "us-east-1",
 		UsePathStyle: true,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "fenced", SecretAccessKey: "fencedsecret"}, nil
+			return aws.Credentials{AccessKeyID: srv.access, SecretAccessKey: srv.secret}, nil
 		}),
 	})
 }
 
 // newFake starts an S3 server in this process, with an empty bucket.
-func newFake(tb testing.TB) (endpoint string) {
+func newFake(tb testing.TB) server {
 	tb.Helper()
+	const bucket = "tests"
 	backend := s3mem.New()
 	if err := backend.CreateBucket(bucket); err != nil {
 		tb.Fatal(err)
@@ -54,13 +63,22 @@ func newFake(tb testing.TB) (endpoint string) {
 	quiet := gofakes3.WithLogger(gofakes3.StdLog(log.New(io.Discard, "", 0)))
 	srv := httptest.NewServer(gofakes3.New(backend, quiet).Server())
 	tb.Cleanup(srv.Close)
-	return srv.URL
+	return server{srv.URL, bucket, "any", "any"}
 }
 
-// open opens a Store at an endpoint.
-func open(tb testing.TB, endpoint string, opts *s3compat.Options) *s3compat.Store {
+// newGateways starts a real server with two front ends to one store.
+func newGateways(tb testing.TB) (one, two server) {
 	tb.Helper()
-	s, err := s3compat.Open(tb.Context(), newClient(endpoint), bucket, opts)
+	a := testenv.NewS3(tb)
+	b := a.Gateway(tb)
+	one = server{a.DirectURL(), a.Bucket, a.AccessKey, a.SecretKey}
+	return one, one.via(b.DirectURL())
+}
+
+// open opens a Store on a server.
+func open(tb testing.TB, srv server, opts *s3compat.Options) *s3compat.Store {
+	tb.Helper()
+	s, err := s3compat.Open(tb.Context(), srv.client(), srv.bucket, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
