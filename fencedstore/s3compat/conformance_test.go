@@ -109,24 +109,15 @@ func harness(opts s3compat.Options, servers ...server) storetest.Harness {
 	}
 }
 
-func TestConformanceOnAFake(t *testing.T) {
+// Nothing is inline, so that every value takes the way of a large one.
+func TestConformanceOnAFakeWithEveryValueAsAnObject(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, harness(s3compat.Options{}, newFake(t)))
+	storetest.Run(t, harness(s3compat.Options{InlineLimit: -1}, newFake(t)))
 }
 
-// Every other value is read through the other front end.
+// The second handle of each case goes through the second gateway.
 func TestConformanceOnTwoGateways(t *testing.T) {
 	t.Parallel()
 	one, two := newGateways(t)
 	storetest.Run(t, harness(s3compat.Options{}, one, two))
-}
-
-// Nothing is inline, so that every value takes the way of a large one.
-func TestConformanceWithEveryValueAsAnObject(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("the rules once more")
-	}
-	one, two := newGateways(t)
-	storetest.Run(t, harness(s3compat.Options{InlineLimit: -1}, one, two))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,6 +28,7 @@ const (
 	sayReset        // not executed, the connection is reset
 	sayDenied       // not executed, 403
 	late            // the connection is reset, executed by deliver
+	stall           // executed, answered once what after has asked for is done
 )
 
 // request is what came in, for tests that look at the wire.
@@ -44,8 +46,17 @@ type proxy struct {
 
 	mu      sync.Mutex
 	rule    func(r *request) fault
+	then    func()
+	reply   func(r *request, resp *response)
 	seen    []*request
 	waiting []func()
+}
+
+// response is an answer of the store on its way back.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
 }
 
 func newProxy(tb testing.TB, upstream string) *proxy {
@@ -64,6 +75,13 @@ func (p *proxy) set(rule func(r *request) fault) {
 	p.rule = rule
 }
 
+// alter lets fn change the answers of the store; nil leaves them.
+func (p *proxy) alter(fn func(r *request, resp *response)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reply = fn
+}
+
 // next lets the first of the following requests for which is says true suffer
 // the faults, one each, and passes the others.
 func (p *proxy) next(is func(r *request) bool, faults ...fault) {
@@ -75,6 +93,25 @@ func (p *proxy) next(is func(r *request) bool, faults ...fault) {
 		faults = faults[1:]
 		return f
 	})
+}
+
+// after lets fn run once, when the next request that is reset or stalled has
+// been dealt with, and before its caller hears of it.
+func (p *proxy) after(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.then = fn
+}
+
+// meanwhile runs what after has asked for.
+func (p *proxy) meanwhile() {
+	p.mu.Lock()
+	then := p.then
+	p.then = nil
+	p.mu.Unlock()
+	if then != nil {
+		then()
+	}
 }
 
 // take returns the requests since the last call.
@@ -139,8 +176,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		answer(w, http.StatusInternalServerError, "InternalError")
 	case doReset:
 		p.forward(httptest.NewRecorder(), r, host, uri)
+		p.meanwhile()
 		panic(http.ErrAbortHandler)
+	case stall:
+		done := httptest.NewRecorder()
+		p.forward(done, r, host, uri)
+		p.meanwhile()
+		maps.Copy(w.Header(), done.Header())
+		w.WriteHeader(done.Code)
+		_, _ = w.Write(done.Body.Bytes())
 	case sayReset:
+		p.meanwhile()
 		panic(http.ErrAbortHandler)
 	case late:
 		p.mu.Lock()
@@ -171,14 +217,23 @@ func (p *proxy) forward(w http.ResponseWriter, r *request, host, uri string) {
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	back := &response{resp.StatusCode, resp.Header, body}
 	p.mu.Lock()
 	r.status = resp.StatusCode
+	if p.reply != nil {
+		p.reply(r, back)
+	}
 	p.mu.Unlock()
-	for name, values := range resp.Header {
+	for name, values := range back.header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(w, resp.Body)
+	w.WriteHeader(back.status)
+	_, _ = w.Write(back.body)
 }
 
 // conditional says that a request is a conditional write.

@@ -45,10 +45,10 @@ type Options struct {
 	// AttemptTimeout bounds one request for the register. Zero means
 	// DefaultAttemptTimeout; the least is a millisecond.
 	AttemptTimeout time.Duration
-	// SettleTimeout bounds how long a claim or a commit is repeated until its
-	// outcome is known. After that it is an ErrUnknownOutcome, or the last
-	// error when nothing was sent. Zero means DefaultSettleTimeout; the least
-	// is a millisecond.
+	// SettleTimeout bounds how long a request for a claim or a commit is
+	// repeated until its outcome is known. No repetition begins after it; then
+	// it is an ErrUnknownOutcome, or the last error when nothing can have
+	// happened. Zero means DefaultSettleTimeout; the least is a millisecond.
 	SettleTimeout time.Duration
 	// Grace is how long GC leaves data that nothing refers to any more, for
 	// readers that are still at it. It must exceed the difference of the

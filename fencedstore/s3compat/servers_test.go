@@ -61,7 +61,9 @@ func newFake(tb testing.TB) server {
 		tb.Fatal(err)
 	}
 	quiet := gofakes3.WithLogger(gofakes3.StdLog(log.New(io.Discard, "", 0)))
-	srv := httptest.NewServer(gofakes3.New(backend, quiet).Server())
+	srv := httptest.NewUnstartedServer(gofakes3.New(backend, quiet).Server())
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.Start()
 	tb.Cleanup(srv.Close)
 	return server{srv.URL, bucket, "any", "any"}
 }

@@ -43,10 +43,11 @@ func (s *Store) swap(ctx context.Context, op string, f fencedstore.Fence, base s
 		return base, err
 	}
 	a := &attempt{op: op, key: s.registerKey(f.Resource), f: f, base: base, next: next, body: body}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.SettleTimeout)
+	// It ends between two attempts, so that it makes no outcome unknown.
+	settle, cancel := context.WithTimeout(ctx, s.opts.SettleTimeout)
 	defer cancel()
 	for i := 0; ; i++ {
-		if err := s.pause(ctx, i); err != nil {
+		if err := s.pause(settle, i); err != nil {
 			return state{}, a.gaveUp(ctx, err)
 		}
 		st, final, err := s.try(ctx, a)
