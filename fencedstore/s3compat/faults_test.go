@@ -28,6 +28,7 @@ const (
 	sayReset        // not executed, the connection is reset
 	sayDenied       // not executed, 403
 	late            // the connection is reset, executed by deliver
+	hold            // executed once what after has asked for is done
 	stall           // executed, answered once what after has asked for is done
 )
 
@@ -95,8 +96,9 @@ func (p *proxy) next(is func(r *request) bool, faults ...fault) {
 	})
 }
 
-// after lets fn run once, when the next request that is reset or stalled has
-// been dealt with, and before its caller hears of it.
+// after lets fn run once: before the next request that is on hold is executed,
+// or when the next one that is reset or stalled has been dealt with and its
+// caller has not heard of it yet.
 func (p *proxy) after(fn func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,6 +180,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		p.forward(httptest.NewRecorder(), r, host, uri)
 		p.meanwhile()
 		panic(http.ErrAbortHandler)
+	case hold:
+		p.meanwhile()
+		p.forward(w, r, host, uri)
 	case stall:
 		done := httptest.NewRecorder()
 		p.forward(done, r, host, uri)
