@@ -26,3 +26,18 @@ func ReadRegister(ctx context.Context, s *Store, resource string) (Register, err
 	}
 	return Register{st.env.Fence, st.env.Seq, st.env.Write, len(st.env.Dropped)}, nil
 }
+
+// DecodeRegister decodes the bytes of a register, with its inline values.
+func DecodeRegister(b []byte) (r Register, values map[string]string, err error) {
+	e, err := decode(b)
+	if err != nil {
+		return Register{}, nil, err
+	}
+	values = map[string]string{}
+	for key, en := range e.Entries {
+		if en.inline() {
+			values[key] = string(en.value)
+		}
+	}
+	return Register{e.Fence, e.Seq, e.Write, len(e.Dropped)}, values, nil
+}

@@ -29,11 +29,13 @@ func (st state) seq() int64 {
 	return st.env.Seq
 }
 
-// maxReads bounds the reads of a register that contradict each other.
-const maxReads = 6
+// maxReads bounds the reads of a register that fail or contradict each other.
+// With their pauses they take about a second.
+const maxReads = 8
 
-// read gets the register of a resource. It reads again when what it got is torn
-// or older than what this Store has seen of it.
+// read gets the register of a resource. It reads again after a failure that may
+// pass, and when what it got is torn or older than what this Store has seen of
+// it. The pauses of the SDK's own retries are far longer.
 func (s *Store) read(ctx context.Context, resource string) (state, error) {
 	sess := s.session(resource)
 	floor := sess.seen.Load()
@@ -50,11 +52,23 @@ func (s *Store) read(ctx context.Context, resource string) (state, error) {
 		case err == nil:
 			sess.saw(st.seq())
 			return st, nil
-		case !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrRegisterGone):
+		case !passing(err):
 			return state{}, err
 		}
 	}
 	return state{}, err
+}
+
+// passing says that a read that failed with err may succeed a moment later.
+func passing(err error) bool {
+	switch {
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrRegisterGone):
+		return true
+	case errors.Is(err, ErrVersion), errors.Is(err, ErrConditionsUnsupported):
+		return false
+	}
+	c := classify(err)
+	return c == again || c == ambiguous
 }
 
 func (s *Store) readOnce(ctx context.Context, resource string) (state, error) {
@@ -62,7 +76,7 @@ func (s *Store) readOnce(ctx context.Context, resource string) (state, error) {
 	defer cancel()
 	out, err := s.api.GetObject(ctx, &s3.GetObjectInput{
 		Bucket: &s.bucket, Key: aws.String(s.registerKey(resource)),
-	}, s.tune)
+	}, s.tune, once)
 	if isAbsent(err) {
 		return state{}, nil
 	}
