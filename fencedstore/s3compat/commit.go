@@ -55,22 +55,35 @@ func (s *Store) commit(ctx context.Context, op string, f fencedstore.Fence, chan
 		if err != nil {
 			return withCause(ctx, err)
 		}
-		sess.state = state{} // until it is known again
-		next := st.env.next(f, s.now())
-		for _, c := range changes {
-			if err := c(next); err != nil {
-				sess.state = st
-				return err
-			}
-		}
-		st, err = s.swap(ctx, op, f, st, next)
-		if err == nil {
-			sess.keep(st)
+		st, err = s.step(ctx, op, f, sess, st, changes)
+		switch {
+		case err == nil:
 			return nil
-		}
-		if errors.Is(err, errLost) {
+		case errors.Is(err, errLost):
 			err = guard(f, st.env)
 		}
 	}
 	return ErrContended
+}
+
+// step tries to commit changes over base. The session remembers the register
+// unless it is not known what has become of it.
+func (s *Store) step(ctx context.Context, op string, f fencedstore.Fence, sess *session, base state, changes []change) (state, error) {
+	next := base.env.next(f, s.now())
+	for _, c := range changes {
+		if err := c(next); err != nil {
+			sess.state = base
+			return base, err
+		}
+	}
+	st, err := s.swap(ctx, op, f, base, next)
+	switch {
+	case err == nil, errors.Is(err, errLost):
+		sess.keep(st)
+	case errors.Is(err, fencedstore.ErrUnknownOutcome):
+		sess.state = state{}
+	default:
+		sess.state = base
+	}
+	return st, err
 }

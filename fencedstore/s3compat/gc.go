@@ -132,6 +132,9 @@ func (g *collector) uploads(ctx context.Context) error {
 	in := &s3.ListMultipartUploadsInput{Bucket: &g.s.bucket, Prefix: aws.String(g.folder + "d/")}
 	for {
 		page, err := g.s.api.ListMultipartUploads(ctx, in, g.s.tune)
+		if isGone(err) {
+			return nil // what some stores say when there are none
+		}
 		if err != nil {
 			return err
 		}
