@@ -124,7 +124,7 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	for try := 1; ; try++ {
 		sent := l.now()
 		c.proposal = max(sent.micros(), 0) + 1
-		l.backend.do(firstTry(ctx, try), c)
+		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
 			return l.answered(ctx, k, sent)
 		}
@@ -196,8 +196,8 @@ func (l *Locker) giveUp(ctx context.Context, k *Lock, errs ...error) error {
 	if ctx.Err() != nil && k.met != nil {
 		errs = append(errs, k.met)
 	}
-	if k.ran && !l.abandon(ctx, k) {
-		errs = append(errs, fmt.Errorf("Redis may have granted it for %v: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
+	if k.ran && !l.abandon(k) {
+		errs = append(errs, fmt.Errorf("it may be locked for %v now: %w", k.terms.ttl, fencedstore.ErrUnknownOutcome))
 	}
 	if len(errs) == 1 {
 		return errs[0]

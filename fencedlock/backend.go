@@ -40,7 +40,7 @@ type call struct {
 
 	answer answer
 	err    error
-	args   [11]any // room for the command, so that asking allocates little
+	args   [10]any // room for the command, so that asking allocates little
 }
 
 type answer struct {

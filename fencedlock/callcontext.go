@@ -14,8 +14,10 @@ type callContext struct {
 	free bool            // the end of the embedded context does not count
 }
 
+// Deadline implements [context.Context].
 func (c *callContext) Deadline() (time.Time, bool) { return c.at, true }
 
+// Done implements [context.Context].
 func (c *callContext) Done() <-chan struct{} {
 	if c.free {
 		return c.done
@@ -23,6 +25,7 @@ func (c *callContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
+// Err implements [context.Context].
 func (c *callContext) Err() error {
 	if !c.free {
 		return c.Context.Err()

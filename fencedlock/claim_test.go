@@ -136,7 +136,7 @@ func TestFailedClaimReleases(t *testing.T) {
 				if k != nil || !errors.Is(err, c.want) {
 					t.Fatalf("got %v, %v, want %v", k, err, c.want)
 				}
-				if c.want != ErrConfig && !strings.Contains(err.Error(), "store 1 (*fencedlock.claims)") {
+				if !errors.Is(c.want, ErrConfig) && !strings.Contains(err.Error(), "store 1 (*fencedlock.claims)") {
 					t.Errorf("the error does not tell which store: %v", err)
 				}
 				if len(s.claimed()) != c.claims || m.live() != 0 {

@@ -79,7 +79,7 @@ func TestDoDoesNotRepeatTheLossThatTheFunctionReturned(t *testing.T) {
 			lost = fmt.Errorf("stopped: %w", context.Cause(ctx))
 			return lost
 		})
-		if err != lost {
+		if !errors.Is(err, lost) || err.Error() != lost.Error() {
 			t.Errorf("got %v, want %v", err, lost)
 		}
 	})
@@ -96,15 +96,13 @@ func TestDoReleasesAfterPanicAndGoexit(t *testing.T) {
 		} {
 			var wg sync.WaitGroup
 			var recovered any
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				defer func() { recovered = recover() }()
 				_ = l.Do(t.Context(), "r", nil, func(context.Context, fencedstore.Fence) error {
 					leave()
 					return nil
 				})
-			}()
+			})
 			wg.Wait()
 			if m.live() != 0 || name == "panic" && recovered != "boom" {
 				t.Errorf("%s: %d locks left, recovered %v", name, m.live(), recovered)

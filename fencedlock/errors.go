@@ -91,18 +91,18 @@ func (e *LostError) Unwrap() error { return e.Err }
 type Reason int
 
 const (
-	// Expired: the lease ran out, or Redis has no such lock any more. The
-	// holder was paused for too long, or Redis lost its data.
+	// Expired says that the lease ran out, or that Redis has no such lock any
+	// more: the holder was paused for too long, or Redis lost its data.
 	Expired Reason = iota + 1
-	// Taken: Redis names another holder.
+	// Taken says that Redis names another holder.
 	Taken
-	// RenewFailed: the lease ran out while renewals failed.
+	// RenewFailed says that the lease ran out while renewals failed.
 	RenewFailed
-	// MaxHold: Options.MaxHold was reached.
+	// MaxHold says that Options.MaxHold was reached.
 	MaxHold
-	// Forced: an operator released the lock.
+	// Forced says that an operator released the lock.
 	Forced
-	// Closed: the Locker was closed.
+	// Closed says that the Locker was closed.
 	Closed
 )
 
@@ -220,14 +220,11 @@ type abandonedError struct {
 }
 
 func (e *abandonedError) Error() string {
-	s := prefix(e.op, e.resource)
+	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
-		if i > 0 {
-			s += "; "
-		}
-		s += strings.TrimPrefix(err.Error(), "fencedlock: ")
+		texts[i] = strings.TrimPrefix(err.Error(), "fencedlock: ")
 	}
-	return s
+	return prefix(e.op, e.resource) + strings.Join(texts, "; ")
 }
 
 func (e *abandonedError) Unwrap() []error { return e.errs }

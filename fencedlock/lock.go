@@ -64,7 +64,7 @@ func (k *Lock) Fence() fencedstore.Fence { return k.fence }
 
 // Done returns a channel that is closed when the lock ends: lost or released.
 func (k *Lock) Done() <-chan struct{} {
-	k.look()
+	_, _ = k.look()
 	s := &k.l.scheduler
 	s.Lock()
 	defer s.Unlock()
@@ -123,7 +123,7 @@ func (k *Lock) look() (time.Duration, error) {
 // cause is parent's. Call cancel when the work is done, to free what the
 // context holds; the lock stays. A lock can have any number of contexts.
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	k.look()
+	_, _ = k.look()
 	ctx, cancel := context.WithCancelCause(fencedstore.NewLeaseContext(parent, k.fence, k.Remaining))
 	s := &k.l.scheduler
 	s.Lock()

@@ -16,6 +16,7 @@ type Locker struct {
 	backend   backend
 	now       clock
 	scheduler scheduler
+	orphanage orphanage
 	stop      chan struct{} // closed by Close
 }
 
@@ -44,6 +45,7 @@ func newLocker(b backend, o Options, now clock) *Locker {
 	l := &Locker{opts: o, backend: b, now: now, stop: make(chan struct{})}
 	l.scheduler.now = now
 	l.scheduler.send = l.renewBatch
+	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
 	return l
 }
@@ -60,8 +62,7 @@ func (l *Locker) gone(lost []*Lock) {
 
 func (l *Locker) tellLost(lost []*Lock) {
 	for _, k := range lost {
-		var e *LostError
-		if errors.As(k.err, &e) {
+		if e, ok := errors.AsType[*LostError](k.err); ok {
 			l.opts.Hooks.Lost(e)
 		}
 	}

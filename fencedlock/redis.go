@@ -165,8 +165,11 @@ var passing = []string{
 	"MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "max number of clients reached",
 }
 
+const needRights = "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl and pexpire on the keys <prefix>*"
+
 var needs = []struct{ code, need string }{
-	{"NOPERM", "the Redis user needs the commands evalsha, eval, get, set, incr, del, pttl and pexpire on the keys <prefix>*"},
+	{"NOPERM", needRights},
+	{"user executing the script", needRights},
 	{"NOAUTH", "the Redis client needs a password"},
 	{"WRONGPASS", "the Redis client needs the right user name and password"},
 	{"WRONGTYPE", "a key of the lock must hold a string, it holds another type"},

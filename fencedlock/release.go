@@ -10,9 +10,6 @@ const (
 	// releaseTimeout bounds a release, with all its tries.
 	releaseTimeout = 3 * time.Second
 	releaseTries   = 3
-	// releaseGrace is how long an abandoned acquire waits to learn that what it
-	// may have taken was given back.
-	releaseGrace = 100 * time.Millisecond
 )
 
 // Release ends the lock: first its contexts, then the key in Redis. It does
@@ -52,7 +49,7 @@ func (k *Lock) Release(ctx context.Context) error {
 
 // leave ends the lock on this side, and returns how it was lost if it was.
 func (k *Lock) leave() error {
-	k.look()
+	_, _ = k.look()
 	s := &k.l.scheduler
 	s.Lock()
 	if k.err == nil {
@@ -78,8 +75,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 	k.forgetRelease()
 	if err != nil {
 		err = k.l.failure("release", k.fence.Resource, err)
-		var u *UnavailableError
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*UnavailableError](err); ok {
 			u.ExpiresIn = k.lease.rest(k.l.now())
 		}
 		return err
@@ -99,7 +95,7 @@ func (k *Lock) giveBack(ctx context.Context) error {
 func (l *Locker) clear(ctx context.Context, c *call, giveUp <-chan struct{}) (sure bool, err error) {
 	sure = true
 	for try := 1; ; try++ {
-		l.backend.do(detached(ctx, callTimeout, giveUp), c)
+		l.backend.do(detached(ctx, callTimeout, giveUp), c) //nolint:contextcheck // it is derived from ctx
 		fault := asFault(c.err)
 		if fault == nil {
 			return sure, c.err
@@ -144,32 +140,6 @@ func (k *Lock) forgetRelease() {
 	defer s.Unlock()
 	k.giveUp = nil
 	s.forget(k)
-}
-
-// abandon gives back what an acquire may have taken whose outcome its caller
-// will not learn. It goes on when its caller returns, and reports whether Redis
-// confirmed it before.
-func (l *Locker) abandon(ctx context.Context, k *Lock) bool {
-	c := call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder}
-	confirmed := make(chan bool, 1)
-	l.scheduler.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		_, err := l.clear(ctx, &c, ctx.Done())
-		if err != nil {
-			l.opts.Logger.WarnContext(ctx, "fencedlock: abandoned lock not released; it expires by itself",
-				"resource", k.fence.Resource, "ttl", k.terms.ttl, "err", err)
-		}
-		confirmed <- err == nil
-	})
-	grace := time.NewTimer(releaseGrace)
-	defer grace.Stop()
-	select {
-	case ok := <-confirmed:
-		return ok
-	case <-grace.C:
-		return false
-	}
 }
 
 // pause waits for d and reports true, or false when done was closed before.

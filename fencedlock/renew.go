@@ -199,19 +199,18 @@ func (l *Locker) renewBatch(batch []*renewal) {
 	}
 	l.scheduler.Unlock()
 	l.gone(lost)
-	for _, r := range batch {
-		l.observe(r)
-	}
 }
 
-// observe calls the hook for a renewal.
-func (l *Locker) observe(r *renewal) {
+// observe calls the hooks for renewals.
+func (l *Locker) observe(batch []*renewal) {
 	h := l.opts.Hooks
-	switch {
-	case r.err != nil && h.RenewFailed != nil:
-		h.RenewFailed(r.of, r.err)
-	case r.err == nil && r.call.answer.verdict == renewed && h.Renewed != nil:
-		h.Renewed(r.of)
+	for _, r := range batch {
+		switch {
+		case r.err != nil && h.RenewFailed != nil:
+			h.RenewFailed(r.of, r.err)
+		case r.err == nil && r.answer.verdict == renewed && h.Renewed != nil:
+			h.Renewed(r.of)
+		}
 	}
 }
 
@@ -240,7 +239,7 @@ func (k *Lock) Renew(ctx context.Context) error {
 	c := k.renewCall()
 	s.Unlock()
 	sent := s.now()
-	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c)
+	k.l.backend.do(bounded(ctx, min(left, callTimeout)), &c) //nolint:contextcheck // it is derived from ctx
 	s.Lock()
 	lost := k.settle(&c, 0, sent, s.now())
 	err = k.err

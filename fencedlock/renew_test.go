@@ -78,7 +78,7 @@ func TestLeaseEndsInTimeWhileTheRenewalIsStuck(t *testing.T) {
 			t.Errorf("reason %v", got)
 		}
 		<-ctx.Done()
-		if context.Cause(ctx) != k.Err() || !errors.Is(ctx.Err(), context.Canceled) {
+		if !errors.Is(context.Cause(ctx), k.Err()) || !errors.Is(ctx.Err(), context.Canceled) {
 			t.Errorf("cause %v, want %v", context.Cause(ctx), k.Err())
 		}
 		if k.Remaining() != 0 {
@@ -169,7 +169,7 @@ func TestLossIsSignalledOnceWithTheFirstCause(t *testing.T) {
 			t.Errorf("reason %v, want %v", got, Taken)
 		}
 		pass(2 * ttl)
-		if k.Err() != first || signals.Load() != 1 {
+		if !errors.Is(k.Err(), first) || signals.Load() != 1 {
 			t.Errorf("%d signals, error %v then %v", signals.Load(), first, k.Err())
 		}
 	})
@@ -483,7 +483,7 @@ func TestContextCarriesTheFenceAndEndsWithTheLock(t *testing.T) {
 			t.Errorf("remaining %v, %v", left, known)
 		}
 		cancelParent(stop)
-		if context.Cause(child) != stop || k.Err() != nil || other.Err() != nil {
+		if !errors.Is(context.Cause(child), stop) || k.Err() != nil || other.Err() != nil {
 			t.Errorf("parent's end: cause %v, lock %v, other context %v", context.Cause(child), k.Err(), other.Err())
 		}
 		if len(k.contexts) != 2 || !errors.Is(freed.Err(), context.Canceled) {
@@ -494,13 +494,13 @@ func TestContextCarriesTheFenceAndEndsWithTheLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-done
-		if context.Cause(other) != ErrReleased || k.Err() != ErrReleased {
+		if !errors.Is(context.Cause(other), ErrReleased) || !errors.Is(k.Err(), ErrReleased) {
 			t.Errorf("after Release: cause %v, Err %v", context.Cause(other), k.Err())
 		}
 		cancelOther()
 		late, cancelLate := k.Context(t.Context())
 		defer cancelLate()
-		if context.Cause(late) != ErrReleased {
+		if !errors.Is(context.Cause(late), ErrReleased) {
 			t.Errorf("context of a released lock: %v", context.Cause(late))
 		}
 	})

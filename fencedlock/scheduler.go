@@ -31,7 +31,8 @@ const (
 type scheduler struct {
 	now  clock
 	send func(batch []*renewal) // renews one batch and settles it
-	gone func(lost []*Lock)     // tells of locks that ended
+	told func(batch []*renewal) // calls the hooks for it, which may take long
+	gone func(lost []*Lock)     // tells of locks that were lost
 
 	sync.Mutex
 	queue   dueQueue
@@ -145,6 +146,7 @@ func (s *scheduler) dispatch(batch []*renewal) {
 		s.Lock()
 		s.senders--
 		s.Unlock()
+		s.told(batch)
 	})
 }
 

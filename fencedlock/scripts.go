@@ -35,15 +35,9 @@ var scripts = [...]script{
 	opRelease: newScript(releaseLua),
 }
 
-// counterLife is how long a counter outlives the last acquisition. Losing one
-// is harmless: the next fence is proposed from the clock, which is above every
-// fence of seven days ago.
-const counterLife = 7 * 24 * time.Hour
-
 var (
-	oneKey       any = 1
-	twoKeys      any = 2
-	counterLifeN any = counterLife.Milliseconds()
+	oneKey  any = 1
+	twoKeys any = 2
 )
 
 // command writes the Redis command of c into its own room: pointers to the
@@ -57,8 +51,11 @@ func (c *call) command(source bool) []any {
 	}
 	switch c.op {
 	case opAcquire:
-		return append(a, twoKeys, &c.keys.lock, &c.keys.counter,
-			&c.holder, &c.label, &c.ttl, &c.proposal, &c.least, counterLifeN)
+		a = append(a, twoKeys, &c.keys.lock, &c.keys.counter, &c.holder, &c.label, &c.ttl, &c.proposal)
+		if c.least > 0 {
+			a = append(a, &c.least)
+		}
+		return a
 	case opRenew:
 		return append(a, oneKey, &c.keys.lock, &c.value, &c.ttl)
 	default:

@@ -7,6 +7,22 @@
 //	                            next renewal ────────▶ taken
 //	                            its context ends, *fencedlock.LostError
 //
+// A unit test of a job that loses its lock half way:
+//
+//	server, store := locktest.Start(t), memstore.New()
+//	locker := server.Locker(t, &fencedlock.Options{Stores: []fencedstore.Claimer{store}})
+//
+//	err := locker.Do(t.Context(), "invoices", nil, func(ctx context.Context, f fencedstore.Fence) error {
+//		successor := server.Steal(t, "invoices")
+//		if err := store.Claim(ctx, successor); err != nil {
+//			return err
+//		}
+//		return store.Write(ctx, f, "invoice/7", []byte("30"))
+//	})
+//	if !errors.Is(err, fencedstore.ErrStale) {
+//		t.Errorf("got %v, want the store to refuse the job", err)
+//	}
+//
 // A test that wants the holder to learn of it at once calls Renew on the lock.
 //
 // # What it does not do

@@ -4,35 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fenced-go/fenced/fencedlock"
 	"github.com/fenced-go/fenced/fencedlock/locktest"
 	"github.com/fenced-go/fenced/fencedstore"
-	"github.com/fenced-go/fenced/fencedstore/memstore"
 )
-
-// A unit test of a job that loses its lock half way.
-func ExampleServer_Steal() {
-	test := func(t *testing.T) {
-		server, store := locktest.Start(t), memstore.New()
-		locker := server.Locker(t, &fencedlock.Options{Stores: []fencedstore.Claimer{store}})
-
-		err := locker.Do(t.Context(), "invoices", nil, func(ctx context.Context, f fencedstore.Fence) error {
-			successor := server.Steal(t, "invoices") // this job was paused for too long
-			if err := store.Claim(ctx, successor); err != nil {
-				return err
-			}
-			return store.Write(ctx, f, "invoice/7", []byte("30"))
-		})
-		if !errors.Is(err, fencedstore.ErrStale) {
-			t.Errorf("got %v, want the store to refuse the job", err)
-		}
-	}
-	_ = test // func TestJobThatLostItsLock(t *testing.T)
-}
 
 // A program that needs no Redis to be installed.
 func ExampleNewServer() {
@@ -61,7 +39,8 @@ func ExampleNewServer() {
 	// held: false <nil>
 }
 
-// A reply is lost on the way: the lock is acquired all the same.
+// A command whose reply is lost has run: whoever repeats it must allow for
+// that.
 func ExampleFaults_LoseReply() {
 	server, err := locktest.NewServer()
 	if err != nil {
@@ -69,20 +48,16 @@ func ExampleFaults_LoseReply() {
 		return
 	}
 	defer server.Close()
-	faults := locktest.NewFaults()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = rdb.Close() }()
+	faults := locktest.NewFaults()
 	rdb.AddHook(faults)
-	locker, err := fencedlock.New(rdb, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = locker.Close() }()
 
-	faults.Only(locktest.Acquire).LoseReply(1)
-	_, err = locker.TryAcquire(context.Background(), "invoices", nil)
-	fmt.Println(err, faults.Injected())
+	faults.Only("incr").LoseReply(1)
+	err = rdb.Incr(context.Background(), "n").Err()
+	fmt.Println(errors.Is(err, locktest.ErrInjected), err)
+	fmt.Println(rdb.Get(context.Background(), "n").Val())
 	// Output:
-	// <nil> 1
+	// true locktest: injected: read tcp: read: connection reset by peer
+	// 1
 }

@@ -32,8 +32,7 @@ const (
 // retries: each is seen by the caller. A command that is not failed and does not
 // lose its reply is only ever delayed.
 //
-// Add a Faults to a client before a Locker is made of it: a Locker copies the
-// hooks. One Faults may be added to several clients; they share its counts.
+// Give one Faults to several clients and Lockers and they share its counts.
 type Faults struct {
 	mu       sync.Mutex
 	only     []string
@@ -56,9 +55,13 @@ var ErrInjected = errors.New("locktest: injected fault")
 
 type injectedError struct{ net.OpError }
 
-func (e *injectedError) Error() string        { return "locktest: injected: " + e.OpError.Error() }
+func (e *injectedError) Error() string { return "locktest: injected: " + e.OpError.Error() }
+
+// Is makes errors.Is(e, ErrInjected) true.
 func (e *injectedError) Is(target error) bool { return target == ErrInjected }
-func (e *injectedError) Unwrap() error        { return &e.OpError }
+
+// Unwrap returns what a broken network gives.
+func (e *injectedError) Unwrap() error { return &e.OpError }
 
 func injected(op, syscall string, errno error) error {
 	return &injectedError{net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(syscall, errno)}}

@@ -62,13 +62,22 @@ func (s *Server) Client(tb testing.TB, hooks ...redis.Hook) *redis.Client {
 // refuses fail the test; opts may be nil.
 func (s *Server) Locker(tb testing.TB, opts *fencedlock.Options, hooks ...redis.Hook) *fencedlock.Locker {
 	tb.Helper()
-	l, err := fencedlock.New(s.Client(tb, hooks...), opts)
+	rdb := s.Client(tb, hooks...)
+	var client redis.UniversalClient = rdb
+	if len(hooks) > 0 {
+		client = hooked{rdb}
+	}
+	l, err := fencedlock.New(client, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = l.Close() })
 	return l
 }
+
+// hooked hides that it is a *redis.Client, of which fencedlock.New makes a
+// copy: go-redis leaves the hooks out of copies.
+type hooked struct{ *redis.Client }
 
 // Held reports whether somebody holds resource, under whatever prefix.
 func (s *Server) Held(resource string) bool { return len(s.locks(resource)) > 0 }

@@ -109,15 +109,22 @@ func TestStealOfAFreeResourceTakesIt(t *testing.T) {
 	}
 }
 
-func TestStolenFenceFencesTheHolderOnceItIsClaimed(t *testing.T) {
+// TestJobThatLosesItsLockHalfWay is the test that the package's documentation
+// shows.
+func TestJobThatLosesItsLockHalfWay(t *testing.T) {
 	t.Parallel()
-	s, store := locktest.Start(t), memstore.New()
-	k := acquire(t, s.Locker(t, &fencedlock.Options{Stores: []fencedstore.Claimer{store}}), resource)
-	if err := store.Claim(t.Context(), s.Steal(t, resource)); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Write(t.Context(), k.Fence(), "k", []byte("v")); !errors.Is(err, fencedstore.ErrStale) {
-		t.Errorf("got %v, want ErrStale", err)
+	server, store := locktest.Start(t), memstore.New()
+	locker := server.Locker(t, &fencedlock.Options{Stores: []fencedstore.Claimer{store}})
+
+	err := locker.Do(t.Context(), "invoices", nil, func(ctx context.Context, f fencedstore.Fence) error {
+		successor := server.Steal(t, "invoices") //nolint:contextcheck // Steal has the test's context
+		if err := store.Claim(ctx, successor); err != nil {
+			return err
+		}
+		return store.Write(ctx, f, "invoice/7", []byte("30"))
+	})
+	if !errors.Is(err, fencedstore.ErrStale) {
+		t.Errorf("got %v, want the store to refuse the job", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fenced-go/fenced/fencedstore"
 	"github.com/fenced-go/fenced/internal/testenv"
 )
 
@@ -88,7 +89,7 @@ func openLossy(tb testing.TB, v variant, dbURL string) *kv {
 // request.
 func warmUp(tb testing.TB, k *kv) {
 	tb.Helper()
-	f := fence("warm-up", 1)
+	f := fencedstore.Fence{Resource: "warm-up", ID: 1, Holder: "warm-up"}
 	for _, err := range []error{
 		k.Claim(tb.Context(), f),
 		k.Write(tb.Context(), f, "warm-up", []byte("x")),

@@ -20,7 +20,7 @@ func (local) Name() string { return "local" }
 // child is a server that is a child process.
 type child struct {
 	port    *Port
-	dir     string // of its own, removed by Stop
+	dir     *folder // of its own, removed by Stop
 	command func() *exec.Cmd
 	prepare func() // before each start; may be nil
 	quit    os.Signal
@@ -76,7 +76,7 @@ func (c *child) Stop() error {
 // discard gives back what the server had.
 func (c *child) discard() error {
 	c.port.Release()
-	return os.RemoveAll(c.dir)
+	return c.dir.remove()
 }
 
 // startOnce is the first start; a server that cannot start leaves nothing.
@@ -107,7 +107,7 @@ func (local) Redis(args []string) (Server, error) {
 
 // redisArgs are the arguments of a plain server.
 func (c *child) redisArgs(more []string) []string {
-	own := []string{"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir}
+	own := []string{"--port", strconv.Itoa(c.port.Number), "--bind", "127.0.0.1", "--dir", c.dir.path}
 	return append(own, RedisArgs(more)...)
 }
 
@@ -118,7 +118,7 @@ func startRedis(env []string, configure func(*child) ([]string, error)) (Server,
 	if err != nil {
 		return nil, err
 	}
-	c, err := newChild("fenced-redis-")
+	c, err := newChild("redis")
 	if err != nil {
 		return nil, err
 	}
@@ -126,17 +126,18 @@ func startRedis(env []string, configure func(*child) ([]string, error)) (Server,
 	if err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
-	c.command = func() *exec.Cmd { return command(c.dir, env, bin, args...) }
+	c.command = func() *exec.Cmd { return command(c.dir.path, env, bin, args...) }
 	c.quit = os.Kill // nothing of it is worth an orderly end
 	return c.startOnce()
 }
 
 func newChild(prefix string) (*child, error) {
+	sweep()
 	port, err := NewPort()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", prefix)
+	dir, err := newFolder(prefix)
 	if err != nil {
 		port.Release()
 		return nil, err

@@ -80,19 +80,19 @@ func (local) Postgres(args []string) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newChild("fenced-postgres-")
+	c, err := newChild("postgres")
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(c.dir, "data")
-	if err := initPostgres(bin, c.dir, data, who); err != nil {
+	data := filepath.Join(c.dir.path, "data")
+	if err := initPostgres(bin, c.dir.path, data, who); err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
 	all := append([]string{
 		"-D", data, "-p", strconv.Itoa(c.port.Number),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + c.dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + c.dir.path,
 	}, PostgresArgs(args)...)
-	c.command = func() *exec.Cmd { return who.apply(command(c.dir, nil, filepath.Join(bin, "postgres"), all...)) }
+	c.command = func() *exec.Cmd { return who.apply(command(c.dir.path, nil, filepath.Join(bin, "postgres"), all...)) }
 	c.prepare = func() { removeLockFile(data) }
 	c.quit = syscall.SIGQUIT // ends at once and removes the shared memory
 	return c.startOnce()

@@ -49,13 +49,13 @@ func startGateway(dir string) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newChild("fenced-s3-")
+	c, err := newChild("s3")
 	if err != nil {
 		return nil, err
 	}
 	s := &S3{Bucket: "tests", AccessKey: "fenced", SecretKey: "fencedsecret", dir: dir}
 	if dir == "" {
-		s.dir = filepath.Join(c.dir, "data")
+		s.dir = filepath.Join(c.dir.path, "data")
 		if err := os.MkdirAll(filepath.Join(s.dir, s.Bucket), 0o750); err != nil {
 			_ = c.discard()
 			return nil, err
@@ -63,7 +63,7 @@ func startGateway(dir string) (*S3, error) {
 	}
 	env := []string{"ROOT_ACCESS_KEY=" + s.AccessKey, "ROOT_SECRET_KEY=" + s.SecretKey}
 	c.command = func() *exec.Cmd {
-		return command(c.dir, env, bin, "--port", c.port.Addr(), "--quiet", "--keep-alive", "posix", s.dir)
+		return command(c.dir.path, env, bin, "--port", c.port.Addr(), "--quiet", "--keep-alive", "posix", s.dir)
 	}
 	c.quit = os.Kill // nothing of it is worth an orderly end
 	s.srv, err = c.startOnce()

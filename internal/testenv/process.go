@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -137,10 +136,7 @@ func (p *Process) kill() error {
 	if !p.running() {
 		return nil
 	}
-	pids, err := stopTree(p.Pid()) // stopped, it starts no more children
-	if err != nil && p.running() && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
+	pids, _ := stopTree(p.Pid()) // stopped, it starts no more children
 	killAll(pids)
 	return p.await(pids)
 }

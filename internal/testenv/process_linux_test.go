@@ -85,19 +85,24 @@ func TestWaitReturnsHowAProcessEnded(t *testing.T) {
 // TestServersOutlivedBy is no test: it is run as a process of its own, starts
 // servers, says so, and waits to be killed.
 func TestServersOutlivedBy(t *testing.T) {
-	if os.Getenv("TESTENV_HOLD_SERVERS") == "" {
+	which := os.Getenv("TESTENV_HOLD_SERVERS")
+	if which == "" {
 		return
 	}
-	r, p := testenv.NewRedis(t), testenv.NewPostgres(t)
-	info, _ := r.Do(t, "INFO", "server").(string)
-	pid, _, _ := strings.Cut(p.Do(t, "", "SELECT pg_read_file('postmaster.pid')")[0][0], "\n")
-	_, _ = fmt.Fprintf(os.Stdout, "\nservers: %s %s\n", regexp.MustCompile(`process_id:(\d+)`).FindStringSubmatch(info)[1], pid)
+	info, _ := testenv.NewRedis(t).Do(t, "INFO", "server").(string)
+	pids := regexp.MustCompile(`process_id:(\d+)`).FindStringSubmatch(info)[1]
+	if which == "all" {
+		lines := testenv.NewPostgres(t).Do(t, "", "SELECT pg_read_file('postmaster.pid')")[0][0]
+		pid, _, _ := strings.Cut(lines, "\n")
+		pids += " " + pid
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "\nservers: %s\n", pids)
 	select {}
 }
 
 func TestServersEndWithAKilledTestBinary(t *testing.T) {
 	t.Parallel()
-	p := testBinary(t, "TestServersOutlivedBy", "TESTENV_HOLD_SERVERS=1")
+	p := testBinary(t, "TestServersOutlivedBy", "TESTENV_HOLD_SERVERS=all")
 	var found []string
 	testenv.Eventually(t, readyWithin, "the servers run", func() bool {
 		found = regexp.MustCompile(`servers: (\d+) (\d+)\n`).FindStringSubmatch(p.Output())

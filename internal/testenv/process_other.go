@@ -4,13 +4,14 @@ package testenv
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 )
 
-// errLinux says what is missing elsewhere: only the descendants of a process
-// and signals to them; everything else works.
-var errLinux = errors.New("pausing a process needs Linux")
+// errLinux says what is missing elsewhere: the descendants of a process, and
+// signals to them. Everything else works.
+var errLinux = fmt.Errorf("pausing a process needs Linux: %w", errors.ErrUnsupported)
 
 func startChild(cmd *exec.Cmd) error { return cmd.Start() }
 

@@ -61,7 +61,7 @@ sentinel monitor %[3]s 127.0.0.1 %[4]d %[5]d
 sentinel down-after-milliseconds %[3]s 1000
 sentinel failover-timeout %[3]s 2000
 `, c.port.Number, proxy, SentinelMaster, master, quorum)
-		conf := filepath.Join(c.dir, "sentinel.conf") // which it rewrites
+		conf := filepath.Join(c.dir.path, "sentinel.conf") // which it rewrites
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			tb.Fatal(err)
 		}

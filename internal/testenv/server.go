@@ -144,7 +144,7 @@ func (j joined) Unwrap() []error { return j }
 func harm(tb testing.TB, service, what string, do func() error) {
 	tb.Helper()
 	err := do()
-	if errors.Is(err, errNotOurs) {
+	if errors.Is(err, errNotOurs) || errors.Is(err, errors.ErrUnsupported) {
 		Missing(tb, service, "to "+what+" it: "+err.Error())
 	}
 	if err != nil {

@@ -1,0 +1,51 @@
+# Targets with a text after ## are listed by `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt bench bench-lock bench-postgres soak cover fuzz
+
+SOAK ?= 60s
+FUZZTIME ?= 30s
+LINT_VERSION := v2.15.0
+LINT := bin/golangci-lint-$(LINT_VERSION)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## run the billing example: a stalled worker wakes up and is refused
+	go run ./examples/billing
+
+test: ## install what is missing where possible, run every test, say what was not run
+	internal/testenv/test.sh
+
+lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
+	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) fmt --diff ./...
+
+fmt: $(LINT) ## format the code
+	$(LINT) fmt ./...
+
+$(LINT):
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv bin/golangci-lint $(LINT)
+
+bench: bench-lock bench-postgres ## compare with bare Redis and bare Postgres; QUICK=1 for a look
+
+bench-lock: ## acquire and release against two bare scripts
+	cd bench && go run ./lock
+
+bench-postgres: ## guarded writes against bare ones
+	cd bench && go run ./postgres
+
+soak: ## run the stress tests for SOAK=60s each
+	FENCED_TEST_SOAK=$(SOAK) go test -race -count=1 -timeout 60m -run 'Stress|Soak' -v ./...
+
+cover: ## measure the coverage of the public packages
+	go test -count=1 -coverpkg=./fencedlock/...,./fencedstore/...,./migrations/... -coverprofile=coverage.out ./...
+	go tool cover -func=coverage.out | tail -1
+
+fuzz: ## run each fuzz test for FUZZTIME=30s
+	@set -e; for pkg in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done

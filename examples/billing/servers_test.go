@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fenced-go/fenced/internal/testenv"
+)
+
+// real are the flags for servers of the test's own.
+func real(tb testing.TB) (redis *testenv.Redis, db string, flags []string) {
+	tb.Helper()
+	db = testenv.Database(tb)
+	redis = testenv.NewRedis(tb)
+	return redis, db, []string{"-redis", "redis://" + redis.DirectAddr(), "-postgres", db}
+}
+
+// name is the database in a URL.
+func name(tb testing.TB, db string) string {
+	tb.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+func TestDatabaseRefusesAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	_, db, flags := real(t)
+	pg, in := testenv.SharedPostgres(t), name(t, db)
+	pg.Do(t, in, "CREATE TABLE mine (n int); INSERT INTO mine VALUES (1)")
+	for range 2 { // the second run finds what the first one left
+		out, stderr := run(t, 0, flags...)
+		checkSafe(t, out, "12")
+		if stderr != "" {
+			t.Errorf("it writes to stderr: %s", stderr)
+		}
+	}
+	if got := pg.Do(t, in, "SELECT n FROM mine"); len(got) != 1 {
+		t.Errorf("the other table has %v", got)
+	}
+}
+
+func TestUnsafeStoryBillsTwiceOnRealServers(t *testing.T) {
+	t.Parallel()
+	_, _, flags := real(t)
+	out, _ := run(t, exitWrongBooks, append(flags, "-unsafe")...)
+	checkUnsafe(t, out)
+	out, _ = run(t, 0, append(flags, "-workers", "4", "-accounts", "60")...) // the constraint is back
+	checkSafe(t, out, "60")
+}
+
+func TestInterruptReleasesOnRealServers(t *testing.T) {
+	t.Parallel()
+	redis, _, flags := real(t)
+	p := start(t, append(flags, "-ttl", "1m")...)
+	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return stopped(t, p.Pid()) == 1 })
+	if n := redis.Do(t, "EXISTS", lockKey()); n != int64(1) {
+		t.Fatalf("the worker that stands still holds no lock: %v", redis.Do(t, "KEYS", "*"))
+	}
+	self, err := os.FindProcess(p.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait(t, within)
+	if p.ExitCode() != exitInterrupted {
+		t.Errorf("exit code %d, want %d\n%s%s", p.ExitCode(), exitInterrupted, &p.stdout, &p.stderr)
+	}
+	oneLine(t, p.stderr.String(), "interrupted")
+	if n := redis.Do(t, "EXISTS", lockKey()); n != int64(0) {
+		t.Errorf("the lock was not released: %v", redis.Do(t, "KEYS", "*"))
+	}
+}
+
+func TestForeignSchemaIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	_, db, flags := real(t)
+	pg, in := testenv.SharedPostgres(t), name(t, db)
+	pg.Do(t, in, "CREATE SCHEMA billing_example; CREATE TABLE billing_example.accounts (n int)")
+	_, stderr := run(t, exitUsage, flags...)
+	oneLine(t, stderr, "not the example's")
+	pg.Do(t, in, "SELECT n FROM billing_example.accounts")
+}
+
+func TestTwoRunsDoNotMix(t *testing.T) {
+	t.Parallel()
+	_, _, flags := real(t)
+	first := start(t, append(flags, "-ttl", "1m")...)
+	testenv.Eventually(t, within, "worker 1 stands still", func() bool { return stopped(t, first.Pid()) == 1 })
+	_, stderr := run(t, exitUsage, flags...)
+	oneLine(t, stderr, "another run")
+}
+
+func TestUnreachablePostgresIsOneLine(t *testing.T) {
+	t.Parallel()
+	redis := testenv.NewRedis(t)
+	for _, c := range []struct{ url, says string }{
+		{"postgres://u:sesame@127.0.0.1:1/billing", "Postgres at 127.0.0.1:1"},
+		{"postgres://u:sesame@127.0.0.1:port/billing", "-postgres: "},
+		{"mysql://u:sesame@127.0.0.1:1/billing", "-postgres: "},
+	} {
+		_, stderr := run(t, exitUsage, "-redis", "redis://"+redis.DirectAddr(), "-postgres", c.url)
+		oneLine(t, stderr, c.says)
+	}
+}
+
+// lockKey is the lock's key in Redis.
+func lockKey() string { return fmt.Sprintf("%s{examples/billing/1999-12-31}:lock", prefix) }
+
+// stopped counts the children of a process that were stopped by a signal.
+func stopped(tb testing.TB, pid int) int {
+	tb.Helper()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		tb.Skip("needs /proc")
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n := 0
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // the thread may have ended
+		for child := range strings.FieldsSeq(string(children)) {
+			stat, _ := os.ReadFile("/proc/" + child + "/stat")
+			if _, after, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(after, "T") {
+				n++
+			}
+		}
+	}
+	return n
+}

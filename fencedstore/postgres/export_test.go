@@ -1,0 +1,7 @@
+package postgres
+
+var (
+	EncodeResource = encodeResource
+	Refused        = refused
+	Outcome        = outcome
+)
