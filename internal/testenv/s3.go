@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,18 +34,38 @@ type s3Provider interface {
 func NewS3(tb testing.TB) *S3 {
 	tb.Helper()
 	var s *S3
-	startFirst(tb, "s3", func(p Provider) (Server, error) {
-		sp, ok := p.(s3Provider)
-		if !ok {
-			return nil, fmt.Errorf("%w: it has no S3 server", ErrUnavailable)
-		}
-		var err error
-		if s, err = sp.s3(); err != nil {
-			return nil, err
-		}
-		return s.srv, nil
-	})
+	startFirst(tb, "s3", func(p Provider) (Server, error) { return s3Of(p, &s) })
 	return s.until(tb)
+}
+
+// StartS3 is [NewS3] for programs that are not tests, as [StartRedis] is. The
+// caller ends the server with [S3.Stop].
+func StartS3() (*S3, error) {
+	var s *S3
+	srv, err := first(func(p Provider) (Server, error) { return s3Of(p, &s) })
+	if err != nil {
+		return nil, fmt.Errorf("testenv: s3: %w; %s", err, remedy("s3"))
+	}
+	if s.Proxy, err = open(srv, s.probe); err != nil {
+		return nil, fmt.Errorf("testenv: s3: %w", err)
+	}
+	return s, nil
+}
+
+// Stop ends a server from [StartS3] for good, and its proxy.
+func (s *S3) Stop() error { return errors.Join(s.Proxy.Close(), s.srv.Stop()) }
+
+// s3Of asks a provider for a server.
+func s3Of(p Provider, s **S3) (Server, error) {
+	sp, ok := p.(s3Provider)
+	if !ok {
+		return nil, fmt.Errorf("%w: it has no S3 server", ErrUnavailable)
+	}
+	var err error
+	if *s, err = sp.s3(); err != nil {
+		return nil, err
+	}
+	return (*s).srv, nil
 }
 
 // Gateway starts another gateway to the data of s: two servers, one store.
