@@ -10,7 +10,9 @@
 //
 // and for 1 MiB and 32 MiB
 //
-//	put       PutObject in one request      fenced_put    Store.Put
+//	put       PutObject in one request      fenced_put    Store.Put: one request
+//	multipart an upload in parts of 8 MiB                 for 1 MiB, else in parts
 //
+// of which the one in as many requests is what to compare with.
 // The requests of each operation are counted, on the way to the server.
 package main

@@ -39,30 +39,29 @@ func small(ctx context.Context, p *rounds.Program, b *bucket) error {
 	p.Report.AtMost("fenced_put_vs_put", r.Ratio(rounds.P50, "fenced_put", "put"), 1.5)
 	p.Report.AtMost("claim_vs_cas", r.Ratio(rounds.P50, "claim", "cas"), 1.8)
 	p.Report.AtMost("fenced_get_vs_get", r.Ratio(rounds.P50, "fenced_get", "get"), 1.2)
-	return b.count(ctx, p, map[string]float64{"fenced_put": 1, "claim": 2, "fenced_get": 1}, b.small())
+	return b.count(ctx, p, "", map[string]float64{"fenced_put": 1, "claim": 2, "fenced_get": 1}, b.small())
 }
 
 func large(ctx context.Context, p *rounds.Program, b *bucket) error {
 	for _, c := range []struct {
-		name     string
-		size     int
-		goal     float64
-		requests float64
+		name, base string
+		size       int
+		goal       float64
+		requests   float64
 	}{
-		{"1 MiB", 1 << 20, 1.5, 2},
+		{"1MiB", "put", 1 << 20, 1.5, 2},
 		// begin, parts, complete, look, commit
-		{"32 MiB", 32 << 20, 1.5, 1 + 32<<20/s3compat.DefaultPartSize + 3},
+		{"32MiB", "multipart", 32 << 20, 1.2, 1 + 32<<20/s3compat.DefaultPartSize + 3},
 	} {
+		variants := b.large(c.size)
 		r, err := p.Compare(ctx, rounds.Plan{
-			Name: c.name, Rounds: rounds.Pick(p, 20, 5), Slice: 200 * time.Millisecond, Workers: 1,
-		}, b.large(c.size)...)
+			Name: c.name, Rounds: rounds.Pick(p, 20, 5), Slice: rounds.Pick(p, 500*time.Millisecond, 200*time.Millisecond), Workers: 1,
+		}, variants...)
 		if err != nil {
 			return err
 		}
-		name := map[int]string{1 << 20: "1MiB", 32 << 20: "32MiB"}[c.size]
-		p.Report.AtMost("fenced_put_vs_put_"+name, r.Ratio(rounds.P50, "fenced_put", "put"), c.goal)
-		goals := map[string]float64{"fenced_put": c.requests}
-		if err := b.count(ctx, p, goals, b.large(c.size)); err != nil {
+		p.Report.AtMost("fenced_put_vs_"+c.base+"_"+c.name, r.Ratio(rounds.P50, "fenced_put", c.base), c.goal)
+		if err := b.count(ctx, p, "_"+c.name, map[string]float64{"fenced_put": c.requests}, variants); err != nil {
 			return err
 		}
 	}

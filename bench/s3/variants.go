@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/fenced-go/fenced/bench/internal/rounds"
 	"github.com/fenced-go/fenced/fencedstore"
@@ -145,15 +147,40 @@ func (b *bucket) large(size int) []rounds.Variant {
 			_, err := b.api.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.name, Key: aws.String("large"), Body: bytes.NewReader(value)})
 			return err
 		}},
+		{Name: "multipart", Do: func(ctx context.Context, _ int) error { return b.multipart(ctx, value) }},
 		{Name: "fenced_put", Do: func(ctx context.Context, _ int) error {
 			return b.store.Put(ctx, b.fence, "large", bytes.NewReader(value), nil)
 		}},
 	}
 }
 
+// multipart is an upload in parts as the SDK's calls make it.
+func (b *bucket) multipart(ctx context.Context, value []byte) error {
+	key := aws.String("multipart")
+	begun, err := b.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: key})
+	if err != nil {
+		return err
+	}
+	var parts []types.CompletedPart
+	for part := range slices.Chunk(value, s3compat.DefaultPartSize) {
+		number := aws.Int32(int32(len(parts) + 1))
+		out, err := b.api.UploadPart(ctx, &s3.UploadPartInput{
+			Bucket: &b.name, Key: key, UploadId: begun.UploadId, PartNumber: number, Body: bytes.NewReader(part),
+		})
+		if err != nil {
+			return err
+		}
+		parts = append(parts, types.CompletedPart{ETag: out.ETag, PartNumber: number})
+	}
+	_, err = b.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &b.name, Key: key, UploadId: begun.UploadId, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+	})
+	return err
+}
+
 // count reports how many requests an operation takes, and collects what large
 // ones have left.
-func (b *bucket) count(ctx context.Context, p *rounds.Program, goals map[string]float64, variants []rounds.Variant) error {
+func (b *bucket) count(ctx context.Context, p *rounds.Program, suffix string, goals map[string]float64, variants []rounds.Variant) error {
 	for _, v := range variants {
 		goal, ok := goals[v.Name]
 		if !ok {
@@ -164,7 +191,7 @@ func (b *bucket) count(ctx context.Context, p *rounds.Program, goals map[string]
 			return err
 		}
 		n := float64(b.requests.Load() - before)
-		p.Report.AtMost(v.Name+"_requests", rounds.Spread{Low: n, Mid: n, High: n}, goal)
+		p.Report.AtMost(v.Name+suffix+"_requests", rounds.Spread{Low: n, Mid: n, High: n}, goal)
 	}
 	_, err := b.store.GC(ctx, b.fence)
 	return err

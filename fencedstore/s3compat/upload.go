@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,7 +22,7 @@ const maxParts = 10_000
 // them write the same bytes.
 func (b *Batch) upload(ctx context.Context, en *entry, first []byte, src *source, opts *PutOptions) error {
 	size := b.partSize(opts)
-	buf := bytes.NewBuffer(first)
+	buf := partBuffer(first)
 	if err := src.fill(buf, size); err != nil {
 		return err
 	}
@@ -33,15 +34,24 @@ func (b *Batch) upload(ctx context.Context, en *entry, first []byte, src *source
 	var err error
 	if int64(buf.Len()) < size {
 		en.ETag, err = u.single(ctx, buf.Bytes())
-		return err
+	} else {
+		en.ETag, err = u.multipart(ctx, buf, src, size)
 	}
-	if err := u.create(ctx); err != nil {
-		return err
-	}
-	if en.ETag, err = u.parts(ctx, buf, src, size); err != nil {
-		u.abort(ctx)
+	if err == nil {
+		partBuffers.Put(buf) // after an error the transport may still read it
 	}
 	return err
+}
+
+// partBuffers holds buffers as large as the parts that they were used for.
+var partBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// partBuffer is a buffer that begins with first.
+func partBuffer(first []byte) *bytes.Buffer {
+	buf := partBuffers.Get().(*bytes.Buffer) //nolint:errcheck,forcetypeassert // New makes no other
+	buf.Reset()
+	buf.Write(first)
+	return buf
 }
 
 // partSize is Options.PartSize, or more when the size is known and needs it.
@@ -84,6 +94,16 @@ func (u *upload) create(ctx context.Context) error {
 	}
 	u.id = out.UploadId
 	return nil
+}
+
+func (u *upload) multipart(ctx context.Context, buf *bytes.Buffer, src *source, size int64) (etag string, err error) {
+	if err := u.create(ctx); err != nil {
+		return "", err
+	}
+	if etag, err = u.parts(ctx, buf, src, size); err != nil {
+		u.abort(ctx)
+	}
+	return etag, err
 }
 
 // parts sends what buf holds and then the rest of src, one part at a time, and
