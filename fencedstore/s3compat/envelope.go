@@ -63,7 +63,7 @@ type entry struct {
 	value []byte // when inline
 }
 
-func (e *entry) inline() bool { return e.Data == "" }
+func (en *entry) inline() bool { return en.Data == "" }
 
 // dropped is data that nothing refers to any more, since At.
 type dropped struct {

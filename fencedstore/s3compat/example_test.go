@@ -50,8 +50,7 @@ func Example() {
 	fmt.Println("put by 41:", store.Put(ctx, older, "total.txt", strings.NewReader("100"), nil))
 	fmt.Println("claim 42:", store.Claim(ctx, newer))
 	err := store.Put(ctx, older, "total.txt", strings.NewReader("90"), nil)
-	var stale *fencedstore.StaleError
-	if errors.As(err, &stale) {
+	if stale, ok := errors.AsType[*fencedstore.StaleError](err); ok {
 		fmt.Println("put by 41:", stale)
 	}
 	o, err := store.Get(ctx, "billing/2026-12", "total.txt", nil)

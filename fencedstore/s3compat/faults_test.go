@@ -155,16 +155,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 	r := &request{method: in.Method, path: in.URL.Path, query: in.URL.RawQuery, header: in.Header.Clone(), body: body}
 	host, uri := in.Host, in.URL.RequestURI()
+	ctx := context.WithoutCancel(in.Context())
 	switch p.note(r) {
 	case pass:
-		p.forward(w, r, host, uri)
+		p.forward(ctx, w, r, host, uri)
 	case strip:
 		for name := range in.Header {
 			if strings.HasPrefix(name, "If-") {
 				r.header.Del(name)
 			}
 		}
-		p.forward(w, r, host, uri)
+		p.forward(ctx, w, r, host, uri)
 	case say501:
 		answer(w, http.StatusNotImplemented, "NotImplemented")
 	case say409:
@@ -174,18 +175,18 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	case sayDenied:
 		answer(w, http.StatusForbidden, "AccessDenied")
 	case do500:
-		p.forward(httptest.NewRecorder(), r, host, uri)
+		p.forward(ctx, httptest.NewRecorder(), r, host, uri)
 		answer(w, http.StatusInternalServerError, "InternalError")
 	case doReset:
-		p.forward(httptest.NewRecorder(), r, host, uri)
+		p.forward(ctx, httptest.NewRecorder(), r, host, uri)
 		p.meanwhile()
 		panic(http.ErrAbortHandler)
 	case hold:
 		p.meanwhile()
-		p.forward(w, r, host, uri)
+		p.forward(ctx, w, r, host, uri)
 	case stall:
 		done := httptest.NewRecorder()
-		p.forward(done, r, host, uri)
+		p.forward(ctx, done, r, host, uri)
 		p.meanwhile()
 		maps.Copy(w.Header(), done.Header())
 		w.WriteHeader(done.Code)
@@ -195,7 +196,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		panic(http.ErrAbortHandler)
 	case late:
 		p.mu.Lock()
-		p.waiting = append(p.waiting, func() { p.forward(httptest.NewRecorder(), r, host, uri) })
+		p.waiting = append(p.waiting, func() { p.forward(ctx, httptest.NewRecorder(), r, host, uri) })
 		p.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
@@ -208,8 +209,8 @@ func answer(w http.ResponseWriter, status int, code string) {
 }
 
 // forward executes a request, whoever waits for its answer.
-func (p *proxy) forward(w http.ResponseWriter, r *request, host, uri string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+func (p *proxy) forward(ctx context.Context, w http.ResponseWriter, r *request, host, uri string) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	out, err := http.NewRequestWithContext(ctx, r.method, p.upstream+uri, bytes.NewReader(r.body))
 	if err != nil {
@@ -234,9 +235,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *request, host, uri string) {
 		p.reply(r, back)
 	}
 	p.mu.Unlock()
-	for name, values := range back.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), back.header)
 	w.WriteHeader(back.status)
 	_, _ = w.Write(back.body)
 }

@@ -25,6 +25,7 @@ func collected(t *testing.T, s *s3compat.Store, f fencedstore.Fence, want s3comp
 func TestGarbageIsCollectedAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		opts := &s3compat.Options{Prefix: freshPrefix(), PartSize: s3compat.MinPartSize}
 		s := open(t, srv, opts)
 		a, b := by(alice, 5), by(bob, 6)

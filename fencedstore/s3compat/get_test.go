@@ -19,6 +19,7 @@ import (
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		s := open(t, srv, &s3compat.Options{Prefix: freshPrefix(), PartSize: s3compat.MinPartSize})
 		claim(t, s, by(alice, 5))
 		for _, n := range []int{0, 10, 20_000, s3compat.MinPartSize + 10} {
@@ -54,6 +55,7 @@ func TestRanges(t *testing.T) {
 func TestInfoIsWhatWasPut(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		s := open(t, srv, &s3compat.Options{Prefix: freshPrefix()})
 		f := by(alice, 5)
 		claim(t, s, f)
@@ -111,6 +113,7 @@ func TestListIsSortedAndOfOneResource(t *testing.T) {
 func TestUpdateIsOneStep(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		s := open(t, srv, &s3compat.Options{Prefix: freshPrefix()})
 		ctx, f := t.Context(), by(alice, 5)
 		claim(t, s, f)

@@ -129,6 +129,7 @@ func closed(t *testing.T, a, b *s3compat.Store, key, want string) {
 func TestSuccessorThatWritesEqualBytes(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		seen := n.mustPut("k", "idle", "5", "")
 		n.mustPut("k", "idle", "6", seen)
@@ -149,6 +150,7 @@ func TestSuccessorThatWritesEqualBytes(t *testing.T) {
 func TestSuccessorThatHasNotWrittenTheKey(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		seen := n.mustPut("k", "old", "5", "")
 		n.mustPut("other", "B", "6", "")
@@ -165,6 +167,7 @@ func TestSuccessorThatHasNotWrittenTheKey(t *testing.T) {
 func TestKeyThatNobodyHasSeen(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		n.mustPut("k", "B", "6", "")
 		_, accepted := n.put("new", "A", "5", "")
@@ -180,6 +183,7 @@ func TestKeyThatNobodyHasSeen(t *testing.T) {
 func TestKeyThatTheSuccessorHasDeleted(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		n.mustPut("k", "B", "6", "")
 		n.delete("k")
@@ -200,6 +204,7 @@ func TestKeyThatTheSuccessorHasDeleted(t *testing.T) {
 func TestFenceObjectCheckedBeforeTheWrite(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		fence := n.mustPut(".fence", "5", "5", "")
 		seen := n.mustPut("k", "old", "5", "")
@@ -221,6 +226,7 @@ func TestFenceObjectCheckedBeforeTheWrite(t *testing.T) {
 func TestTouchOfTheMetadata(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		seen := n.mustPut("k", "old", "5", "")
 		_, err := n.api.CopyObject(t.Context(), &s3.CopyObjectInput{
@@ -247,6 +253,7 @@ func TestTouchOfTheMetadata(t *testing.T) {
 func TestTouchOfTheBytes(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		n := newNaive(t, srv)
 		seen := n.mustPut("k", "5: old", "5", "")
 		n.mustPut("k", "6: old", "6", seen)
@@ -268,6 +275,7 @@ func TestTouchOfTheBytes(t *testing.T) {
 func TestWriteInFlightDuringAClaim(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		p := newProxy(t, srv.url)
 		a, b := pair(t, srv.via(p.URL))
 		put(t, a, by(alice, 5), "k", []byte("old"))
@@ -285,6 +293,7 @@ func TestWriteInFlightDuringAClaim(t *testing.T) {
 func TestUploadInFlightDuringAClaim(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		p := newProxy(t, srv.url)
 		a, b := pair(t, srv.via(p.URL))
 		put(t, a, by(alice, 5), "k", pattern(100_000))

@@ -33,7 +33,7 @@ func (s *stream) Read(p []byte) (int, error) {
 }
 
 // It does not run beside others, whose memory it would count.
-func TestLargeValueNeedsLittleMemory(t *testing.T) { //nolint:paralleltest // see above
+func TestLargeValueNeedsLittleMemory(t *testing.T) {
 	const size, bound = 256 << 20, 64 << 20
 	if testing.Short() {
 		t.Skip("writes and reads 256 MiB")

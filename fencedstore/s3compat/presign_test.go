@@ -33,6 +33,7 @@ func send(t *testing.T, u s3compat.Upload, body []byte) int {
 func TestPresignedUploadIsVisibleOnlyWhenCommitted(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		opts := &s3compat.Options{Prefix: freshPrefix(), Presigner: s3.NewPresignClient(srv.client())}
 		s, ctx, f := open(t, srv, opts), t.Context(), by(alice, 5)
 		presign := func() s3compat.Upload {

@@ -59,21 +59,25 @@ func (s *Store) swap(ctx context.Context, op string, f fencedstore.Fence, base s
 
 // try sends the attempt once. It says whether the outcome is final.
 func (s *Store) try(ctx context.Context, a *attempt) (st state, final bool, err error) {
-	etag, err := s.put(ctx, a.key, a.base, a.next, a.body)
-	a.note(err)
-	switch classify(err) {
+	etag, got := s.send(ctx, a)
+	switch got {
 	case done:
 		return state{env: a.next, etag: etag}, true, nil
 	case lost:
 		return s.lookUp(ctx, a)
-	case again:
-		return state{}, false, nil
 	case refused:
-		return state{}, true, a.refused(unsupported(err))
-	default:
+		return state{}, true, a.refused(unsupported(a.err))
+	case ambiguous:
 		a.open = true
-		return state{}, false, nil
+	case again:
 	}
+	return state{}, false, nil
+}
+
+func (s *Store) send(ctx context.Context, a *attempt) (etag string, got answer) {
+	etag, err := s.put(ctx, a.key, a.base, a.next, a.body)
+	a.note(err)
+	return etag, classify(err)
 }
 
 func (a *attempt) note(err error) {

@@ -95,7 +95,7 @@ func (o *oracle) later(in *http.Request) {
 	if err != nil {
 		return
 	}
-	again := in.Clone(context.Background())
+	again := in.Clone(context.WithoutCancel(in.Context()))
 	again.Body = io.NopCloser(bytes.NewReader(body))
 	o.pending.Add(1)
 	time.AfterFunc(rand.N(30*time.Millisecond), func() {
@@ -191,6 +191,7 @@ func (o *oracle) check(t *testing.T, said map[string]error) {
 func TestStressOverALossyNetwork(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
 		o := newOracle(t, srv.url)
 		opts := &s3compat.Options{Prefix: freshPrefix(), SettleTimeout: time.Minute}
 		var next atomic.Int64
