@@ -58,7 +58,7 @@ func (s *Store) swap(ctx context.Context, op string, f fencedstore.Fence, base s
 }
 
 // try sends the attempt once. It says whether the outcome is final.
-func (s *Store) try(ctx context.Context, a *attempt) (st state, final bool, err error) {
+func (s *Store) try(ctx context.Context, a *attempt) (afterwards state, final bool, err error) {
 	etag, got := s.send(ctx, a)
 	switch got {
 	case done:
@@ -100,10 +100,13 @@ func (s *Store) lookUp(ctx context.Context, a *attempt) (st state, final bool, e
 	case errors.Is(err, ErrVersion), errors.Is(err, ErrCorrupt):
 		return state{}, true, a.refused(err)
 	case err != nil, st.env == nil, st.etag == a.base.etag:
-		return state{}, false, nil
+		return state{}, false, nil //nolint:nilerr // the attempt keeps it; the next one finds out
 	}
 	write, ok := st.env.writeAt(a.base.seq() + 1)
 	switch {
+	case !ok && !wasOpen:
+		// The base was old before the only sending of it.
+		return st, true, errLost
 	case !ok:
 		return state{}, true, a.refused(errors.New("s3compat: more writes came since than the register remembers"))
 	case write == a.next.Write:

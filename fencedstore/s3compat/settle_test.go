@@ -258,6 +258,26 @@ func TestHistoryTellsOfAWriteThatWasWrittenOver(t *testing.T) {
 	}
 }
 
+// A writer whose view of the register is older than the history is refused once
+// and then goes on; it is not in doubt.
+func TestIdleWriterIsNotInDoubt(t *testing.T) {
+	t.Parallel()
+	srv := newFake(t)
+	a, other := open(t, srv, nil), open(t, srv, nil)
+	claim(t, a, by(alice, 5))
+	busy := func() {
+		for range s3compat.MaxHistory + 10 {
+			put(t, other, by(alice, 5), "other", []byte("x"))
+		}
+	}
+	busy()
+	put(t, a, by(alice, 5), "k", []byte("one"))
+	wantValue(t, other, "k", []byte("one"))
+	busy()
+	claim(t, other, by(bob, 6))
+	wantErr(t, "put", a.Put(t.Context(), by(alice, 5), "k", strings.NewReader("two"), nil), fencedstore.ErrStale)
+}
+
 func doResetThen(landed bool) fault {
 	if landed {
 		return doReset
