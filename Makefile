@@ -19,6 +19,7 @@ test: ## install what is missing where possible, run every test, say what was no
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) fmt --diff ./...
+	cd bench && ../$(LINT) run --allow-parallel-runners ./...
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -27,9 +28,9 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $(LINT)
 
-bench: bench-lock bench-postgres bench-s3 ## compare with bare Redis, Postgres and S3; QUICK=1 for a look
+bench: bench-lock bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
 
-bench-lock: ## acquire and release against two bare scripts
+bench-lock: ## acquire and release against bare scripts and other libraries
 	cd bench && go run ./lock
 
 bench-postgres: ## guarded writes against bare ones

@@ -20,7 +20,7 @@ const module = "github.com/fenced-go/fenced"
 const (
 	goRedis        = "github.com/redis/go-redis"
 	miniredis      = "github.com/alicebob/miniredis"
-	pgx            = "github.com/jackc/pgx"
+	pgxModule      = "github.com/jackc/pgx"
 	goose          = "github.com/pressly/goose"
 	aws            = "github.com/aws"
 	gofakes3       = "github.com/johannesboyne/gofakes3"
@@ -52,15 +52,15 @@ var layers = []layer{
 		why: "users of a store may have another lock, and migrate with another tool",
 	},
 	{
-		pkg: "fencedstore/s3compat", deny: []string{goRedis, miniredis, pgx, goose, testcontainers, gofakes3, module + "/fencedlock"},
+		pkg: "fencedstore/s3compat", deny: []string{goRedis, miniredis, pgxModule, goose, testcontainers, gofakes3, module + "/fencedlock"},
 		why: "users of an object store have no database, and may have another lock",
 	},
 	{
-		pkg: "fencedlock", deny: []string{pgx, goose, aws, testcontainers, miniredis},
+		pkg: "fencedlock", deny: []string{pgxModule, goose, aws, testcontainers, miniredis},
 		why: "users of the lock may have another store",
 	},
 	{
-		pkg: "fencedlock/locktest", deny: []string{pgx, goose, aws, testcontainers}, testing: true,
+		pkg: "fencedlock/locktest", deny: []string{pgxModule, goose, aws, testcontainers}, testing: true,
 		why: "a fake Redis is all that unit tests of users need",
 	},
 	{pkg: "migrations", only: []string{}, why: "the SQL is used with the migration tool of the application"},
@@ -77,7 +77,7 @@ var layers = []layer{
 		why: "every package's tests import it, and what tests import gets into the go.sum of users",
 	},
 	{
-		pkg: "internal/testenv/docker", deny: []string{goRedis, pgx, aws}, testing: true,
+		pkg: "internal/testenv/docker", deny: []string{goRedis, pgxModule, aws}, testing: true,
 		why: "servers need no client",
 	},
 }
@@ -236,10 +236,10 @@ func TestStoresAndLockAreTestedApart(t *testing.T) {
 		{"fencedstore/storetest", goRedis},
 		{"fencedstore/postgres", module + "/fencedlock"},
 		{"fencedstore/s3compat", goRedis},
-		{"fencedstore/s3compat", pgx},
+		{"fencedstore/s3compat", pgxModule},
 		{"migrations", module + "/fencedlock"},
 		{"migrations/migrate", module + "/fencedlock"},
-		{"fencedlock", pgx},
+		{"fencedlock", pgxModule},
 	} {
 		for _, dep := range below(g, module+"/"+c.tests+".test") {
 			if within(dep, c.banned) {

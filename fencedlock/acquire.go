@@ -146,7 +146,7 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 func firstTry(ctx context.Context, try int) *callContext {
 	c := bounded(ctx, callTimeout)
 	if try == 1 && time.Until(c.at) < minTry {
-		return detached(ctx, minTry, nil)
+		return detached(ctx, minTry)
 	}
 	return c
 }

@@ -248,7 +248,7 @@ func TestAcquireThatGivesUpGivesBack(t *testing.T) {
 				if got := errors.Is(err, fencedstore.ErrUnknownOutcome); got != c.unknown {
 					t.Errorf("unknown outcome %v, want %v: %v", got, c.unknown, err)
 				}
-				pass(releaseTimeout)
+				pass(closeTimeout)
 				if m.live() != 0 {
 					t.Error("the resource stays locked")
 				}

@@ -51,8 +51,3 @@ func (e lease) leftMono(now instant) time.Duration {
 func (e lease) doubtful(now instant) bool {
 	return (now.wall-e.start.wall)-(now.mono-e.start.mono) > margin(e.ttl)
 }
-
-// rest is how long the key may still exist in Redis when nothing renews it.
-func (e lease) rest(now instant) time.Duration {
-	return max(0, e.ttl-(now.mono-e.start.mono))
-}

@@ -9,7 +9,9 @@ import (
 )
 
 // Lock is one tenure of one resource. It is renewed until it is released or
-// lost. It is safe for concurrent use.
+// lost: one that is dropped without [Lock.Release] is held for as long as the
+// process runs, unless [Options.MaxHold] says otherwise. It is safe for
+// concurrent use.
 type Lock struct {
 	l     *Locker
 	fence fencedstore.Fence
@@ -45,9 +47,6 @@ type state struct {
 	// The place in the scheduler's queue.
 	due   time.Duration
 	index int
-
-	giveUp   chan struct{} // of a release: closed at giveUpAt
-	giveUpAt time.Duration
 }
 
 // renewal is one question whether a lock still stands.

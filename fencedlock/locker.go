@@ -112,7 +112,7 @@ func (l *Locker) releaseAll(locks []*Lock) error {
 	for i, k := range locks {
 		calls[i] = &call{op: opRelease, keys: k.ask.keys, holder: k.ask.holder}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var failed error
 	for len(calls) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,10 @@ type redisBackend struct {
 	// honours deadlines while a command is in flight and does not retry by
 	// itself, so that an error of dialling means that nothing was sent.
 	own bool
+	// well says that Redis answered the last command. Then connections are at
+	// hand, whose sockets keep the deadline; else one may have to be dialled,
+	// which only a firing context can end, and that costs more.
+	well atomic.Bool
 }
 
 // newRedisBackend takes the caller's client. A *redis.Client by default ignores
@@ -37,6 +42,11 @@ func newRedisBackend(rdb redis.UniversalClient) *redisBackend {
 }
 
 func (b *redisBackend) do(ctx context.Context, c *call) {
+	if !b.own || !b.well.Load() {
+		var cancel context.CancelFunc
+		ctx, cancel = firing(ctx)
+		defer cancel()
+	}
 	reply, err := b.run(ctx, c, false)
 	if noScript(err) {
 		reply, err = b.run(ctx, c, true)
@@ -46,7 +56,7 @@ func (b *redisBackend) do(ctx context.Context, c *call) {
 
 func (b *redisBackend) run(ctx context.Context, c *call, source bool) (string, error) {
 	if !b.own {
-		return b.runAside(ctx, c, source)
+		return runAside(ctx, b.rdb, c, source)
 	}
 	cmd := redis.NewStringCmd(ctx, c.command(source)...)
 	_ = b.rdb.Process(ctx, cmd)
@@ -55,15 +65,13 @@ func (b *redisBackend) run(ctx context.Context, c *call, source bool) (string, e
 
 // runAside runs a command so that the end of ctx can leave it behind, for
 // clients that cannot be made to honour a deadline.
-func (b *redisBackend) runAside(ctx context.Context, c *call, source bool) (string, error) {
-	ctx, cancel := firing(ctx)
-	defer cancel()
+func runAside(ctx context.Context, rdb redis.UniversalClient, c *call, source bool) (string, error) {
 	aside := *c // c may be asked again while this one is still under way
 	cmd := redis.NewStringCmd(ctx, aside.command(source)...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = b.rdb.Process(ctx, cmd)
+		_ = rdb.Process(ctx, cmd)
 	}()
 	select {
 	case <-done:
@@ -74,8 +82,6 @@ func (b *redisBackend) runAside(ctx context.Context, c *call, source bool) (stri
 }
 
 func (b *redisBackend) batch(ctx context.Context, cs []*call) {
-	ctx, cancel := firing(ctx)
-	defer cancel()
 	missing := b.pipeline(ctx, cs, false)
 	if len(missing) > 0 {
 		b.pipeline(ctx, missing, true)
@@ -108,9 +114,12 @@ func (b *redisBackend) settle(c *call, reply string, err error) {
 	c.answer, c.err = answer{}, nil
 	if err == nil {
 		c.decode(reply)
-		return
+	} else {
+		c.err = b.explain(err)
 	}
-	c.err = b.explain(err)
+	if well := asFault(c.err) == nil; well != b.well.Load() {
+		b.well.Store(well)
+	}
 }
 
 // faultError is an error after which asking again may help.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -580,4 +583,103 @@ func TestOtherClientsWorkAndCanBeLeft(t *testing.T) {
 		t.Errorf("Acquire: %v after %v", err, time.Since(begun))
 	}
 	srv.Resume(t)
+}
+
+func TestHostThatNeverAnswersIsLeft(t *testing.T) {
+	t.Parallel()
+	dead := func(o *redis.Options) {
+		o.DialTimeout = time.Minute
+		o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done() // as when packets are dropped
+			return nil, ctx.Err()
+		}
+	}
+	l := locker(t, client(t, "127.0.0.1:1", dead), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := l.Acquire(ctx, "r", nil)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fencedstore.ErrUnknownOutcome) || time.Since(start) > 5*time.Second {
+		t.Errorf("Acquire: %v after %v", err, time.Since(start))
+	}
+	start = time.Now()
+	if _, err := l.TryAcquire(context.WithoutCancel(ctx), "r", nil); !errors.Is(err, fencedlock.ErrUnavailable) || time.Since(start) > 20*time.Second {
+		t.Errorf("TryAcquire: %v after %v", err, time.Since(start))
+	}
+}
+
+// TestCloseLeavesNoGoroutine is not parallel: it counts.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	srv := testenv.NewRedis(t)
+	rdb := client(t, srv.DirectAddr())
+	before := runtime.NumGoroutine()
+	for range 3 {
+		l, err := fencedlock.New(rdb, &fencedlock.Options{TTL: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			k := acquire(t, l, strconv.Itoa(i))
+			if i%2 == 0 {
+				if err := k.Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := l.TryAcquire(t.Context(), "1", nil); !errors.Is(err, fencedlock.ErrHeld) {
+			t.Errorf("TryAcquire: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	testenv.Eventually(t, patience, "the goroutines are gone", func() bool {
+		return runtime.NumGoroutine() <= before
+	})
+	if keys, _ := srv.Do(t, "KEYS", "*:lock").([]any); len(keys) != 0 {
+		t.Errorf("left: %v", keys)
+	}
+}
+
+// TestReleasesThatRaceRenewalsLeaveNoKey is not parallel: it counts goroutines.
+func TestReleasesThatRaceRenewalsLeaveNoKey(t *testing.T) {
+	srv := testenv.NewRedis(t)
+	const lease = 300 * time.Millisecond
+	l := locker(t, client(t, srv.DirectAddr()), &fencedlock.Options{TTL: lease})
+	before := runtime.NumGoroutine()
+	var wg sync.WaitGroup
+	for worker := range 20 {
+		wg.Go(func() {
+			for i := range 50 {
+				k, err := l.Acquire(t.Context(), fmt.Sprint(worker, "/", i), nil)
+				if err != nil {
+					continue // a slow machine; what counts is what is left
+				}
+				<-time.After(lease/4 + time.Duration(i)*time.Millisecond) // around the first renewal
+				if err := k.Release(t.Context()); err != nil && !errors.Is(err, fencedlock.ErrLost) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	testenv.Eventually(t, patience, "the keys are gone", func() bool {
+		keys, _ := srv.Do(t, "KEYS", "*:lock").([]any)
+		return len(keys) == 0
+	})
+	calls := func() string {
+		stats, _ := srv.Do(t, "INFO", "commandstats").(string)
+		_, pexpire, _ := strings.Cut(stats, "cmdstat_pexpire:")
+		pexpire, _, _ = strings.Cut(pexpire, ",")
+		return pexpire
+	}
+	renewals := calls()
+	testenv.Eventually(t, patience, "the scheduler ends by itself", func() bool {
+		return runtime.NumGoroutine() <= before
+	})
+	begun := time.Now()
+	testenv.Eventually(t, patience, "two TTLs pass", func() bool { return time.Since(begun) > 2*lease })
+	if now := calls(); now != renewals || renewals == "" {
+		t.Errorf("renewed after the releases: %s, then %s", renewals, now)
+	}
 }

@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// releaseTimeout bounds a release, with all its tries.
-	releaseTimeout = 3 * time.Second
-	releaseTries   = 3
+	// releaseTries is how often a release is tried that Redis cannot answer.
+	releaseTries = 3
+	// closeTimeout bounds the releases of Close, with all tries.
+	closeTimeout = releaseTries * callTimeout
 )
 
 // Release ends the lock: first its contexts, then the key in Redis. It does
-// not depend on ctx being alive, of which it only uses the values, and takes at
-// most three seconds.
+// not depend on ctx being alive, of which it only uses the values, and gives up
+// after three tries of at most a second each.
 //
 // It returns nil when Redis confirmed the release, and a *[LostError] when the
 // lock had ended before: somebody else may have held the resource in between.
@@ -70,13 +71,11 @@ func (k *Lock) leave() error {
 func (k *Lock) giveBack(ctx context.Context) error {
 	c := &k.ask
 	c.op = opRelease
-	giveUp := k.watchRelease()
-	sure, err := k.l.clear(ctx, c, giveUp)
-	k.forgetRelease()
+	sure, err := k.l.clear(ctx, c)
 	if err != nil {
 		err = k.l.failure("release", k.fence.Resource, err)
 		if u, ok := errors.AsType[*UnavailableError](err); ok {
-			u.ExpiresIn = k.lease.rest(k.l.now())
+			u.ExpiresIn = k.expiresIn()
 		}
 		return err
 	}
@@ -92,54 +91,29 @@ func (k *Lock) giveBack(ctx context.Context) error {
 
 // clear removes the key if c.holder has it. When sure is false an earlier try
 // may have done so already.
-func (l *Locker) clear(ctx context.Context, c *call, giveUp <-chan struct{}) (sure bool, err error) {
+func (l *Locker) clear(ctx context.Context, c *call) (sure bool, err error) {
 	sure = true
 	for try := 1; ; try++ {
-		l.backend.do(detached(ctx, callTimeout, giveUp), c) //nolint:contextcheck // it is derived from ctx
+		l.backend.do(detached(ctx, callTimeout), c) //nolint:contextcheck // it is derived from ctx
 		fault := asFault(c.err)
 		if fault == nil {
 			return sure, c.err
 		}
 		sure = sure && !fault.ran
-		if try == releaseTries || !pause(giveUp, backoff(try)) {
+		if try == releaseTries {
 			return sure, c.err
 		}
+		pause(nil, backoff(try))
 	}
 }
 
-// watchRelease has the scheduler close the channel it returns when the release
-// has taken too long. That takes no timer of its own.
-func (k *Lock) watchRelease() <-chan struct{} {
-	s := &k.l.scheduler
-	s.Lock()
-	defer s.Unlock()
-	if s.closed {
-		return nil
+// expiresIn is by when the key is gone if nothing is sent any more. A renewal
+// without an answer may have been the last to extend it.
+func (k *Lock) expiresIn() time.Duration {
+	if k.answerBy > 0 || k.failing != nil {
+		return k.terms.ttl
 	}
-	k.giveUp = make(chan struct{})
-	k.giveUpAt = s.now().mono + releaseTimeout
-	s.watch(k, k.giveUpAt)
-	return k.giveUp
-}
-
-// tickRelease is tick for a lock that is being released.
-func (k *Lock) tickRelease(now instant) {
-	switch {
-	case k.giveUp == nil:
-	case now.mono >= k.giveUpAt:
-		close(k.giveUp)
-		k.giveUp = nil
-	default:
-		k.l.scheduler.watch(k, k.giveUpAt)
-	}
-}
-
-func (k *Lock) forgetRelease() {
-	s := &k.l.scheduler
-	s.Lock()
-	defer s.Unlock()
-	k.giveUp = nil
-	s.forget(k)
+	return max(time.Millisecond, k.terms.ttl-(k.l.now().mono-k.lease.start.mono))
 }
 
 // pause waits for d and reports true, or false when done was closed before.

@@ -26,10 +26,6 @@ func (k *Lock) begin(sent, now instant) {
 // there is room for one. The mutex is held and k is not in the queue; tick puts
 // it back.
 func (k *Lock) tick(now instant, room bool) (r *renewal, lost bool) {
-	if k.err != nil {
-		k.tickRelease(now)
-		return nil, false
-	}
 	if lost := k.overdue(now); lost != nil {
 		k.end(lost)
 		return nil, true
@@ -218,8 +214,9 @@ func (l *Locker) observe(batch []*renewal) {
 // themselves; Renew is for a holder that wants to know before it does
 // something long or dear. It returns nil when Redis confirmed the lock, a
 // *[LostError] when the lock has ended, an [ErrUnavailable] when Redis did not
-// answer in time, and ErrReleased after Release. It never takes longer than
-// ctx, what remains of the lease, or a second.
+// answer, and ErrReleased after Release; when ctx ended the error matches that
+// as well. It tries once, for no longer than ctx, what remains of the lease, or
+// a second.
 func (k *Lock) Renew(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -229,7 +226,7 @@ func (k *Lock) Renew(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &UnavailableError{Op: "renew", Resource: k.fence.Resource, Err: ended(ctx)}
+		return &abandonedError{op: "renew", resource: k.fence.Resource, errs: []error{ended(ctx)}}
 	}
 	if left == 0 {
 		left = k.terms.ttl / 3 // in doubt: as long as the scheduler waits
@@ -250,5 +247,9 @@ func (k *Lock) Renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.l.failure("renew", k.fence.Resource, c.err)
+	err = k.l.failure("renew", k.fence.Resource, c.err)
+	if err != nil && ctx.Err() != nil {
+		return &abandonedError{op: "renew", resource: k.fence.Resource, errs: []error{ended(ctx), err}}
+	}
+	return err
 }

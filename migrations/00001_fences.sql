@@ -111,8 +111,13 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
   v_hash bytea := sha256(p_holder);
 BEGIN
-  IF p_left_ms IS NOT NULL THEN
+  -- where there is nothing to compare with, cap would take half as long as all
+  -- the rest
+  IF p_left_ms IS NULL THEN
+  ELSIF current_setting('idle_in_transaction_session_timeout') <> '0' THEN
     PERFORM fencedstore.cap('idle_in_transaction_session_timeout', p_left_ms);
+  ELSIF set_config('idle_in_transaction_session_timeout',
+                   least(greatest(p_left_ms, 1), 2147483647)::text, true) IS NULL THEN
   END IF;
   IF pg_advisory_xact_lock_shared(1179538243, hashtext(p_resource)) IS NULL THEN END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN

@@ -4,14 +4,28 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 var (
-	bareAcquire = redis.NewScript(`
+	// incrAcquire is the shortest script that issues a fence. When Redis loses
+	// its data the fences begin at 1 again, and its counters stay for ever.
+	incrAcquire = redis.NewScript(`
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 return redis.call('INCR', KEYS[2])`)
+
+	// bareAcquire has neither fault: the fence is proposed from the clock. These
+	// are the commands that fencedlock runs, without its checks.
+	bareAcquire = redis.NewScript(`
+if redis.call('GET', KEYS[1]) then return 0 end
+local fence, counter = ARGV[3], redis.call('GET', KEYS[2])
+if counter and tonumber(counter) >= tonumber(fence) then fence = string.format('%.0f', counter + 1) end
+redis.call('SET', KEYS[2], fence, 'PX', 604800000)
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return fence`)
+
 	bareRelease = redis.NewScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`)
@@ -19,17 +33,27 @@ return redis.call('DEL', KEYS[1])`)
 
 var errNotHeld = errors.New("the lock is not where it was expected")
 
-// bare is a pair of scripts and nothing else: no renewal, no check of the
+// incr is a pair of scripts and nothing else: no renewal, no check of the
 // lease, no retry, no recovery of lost data.
+func incr(rdb *redis.Client) pair {
+	return scripted(rdb, incrAcquire, func() []any { return []any{rand.Text(), ttl.Milliseconds()} })
+}
+
+// bare is incr with fences from the clock.
 func bare(rdb *redis.Client) pair {
-	ttl := ttl.Milliseconds()
+	return scripted(rdb, bareAcquire, func() []any {
+		return []any{rand.Text(), ttl.Milliseconds(), time.Now().UnixMicro()}
+	})
+}
+
+func scripted(rdb *redis.Client, acquire *redis.Script, args func() []any) pair {
 	return func(ctx context.Context, name string) error {
-		token := rand.Text()
-		fence, err := bareAcquire.EvalSha(ctx, rdb, []string{name, name + ":fence"}, token, ttl).Int64()
+		args := args()
+		fence, err := acquire.EvalSha(ctx, rdb, []string{name, name + ":fence"}, args...).Int64()
 		if err != nil {
 			return err
 		}
-		gone, err := bareRelease.EvalSha(ctx, rdb, []string{name}, token).Int64()
+		gone, err := bareRelease.EvalSha(ctx, rdb, []string{name}, args[0]).Int64()
 		if err == nil && (fence == 0 || gone == 0) {
 			err = errNotHeld
 		}
@@ -41,7 +65,8 @@ func bare(rdb *redis.Client) pair {
 // and typed results.
 type boxed struct {
 	name, counter, token string
-	args                 [7]any
+	fence                int64
+	args                 [8]any
 }
 
 func bareBoxed(rdb *redis.Client) pair {
@@ -51,8 +76,8 @@ func bareBoxed(rdb *redis.Client) pair {
 		ttl              any = ttl.Milliseconds()
 	)
 	return func(ctx context.Context, name string) error {
-		b := &boxed{name: name, counter: name + ":fence", token: rand.Text()}
-		a := append(b.args[:0], "evalsha", acquire, two, &b.name, &b.counter, &b.token, ttl)
+		b := &boxed{name: name, counter: name + ":fence", token: rand.Text(), fence: time.Now().UnixMicro()}
+		a := append(b.args[:0], "evalsha", acquire, two, &b.name, &b.counter, &b.token, ttl, &b.fence)
 		got := redis.NewIntCmd(ctx, a...)
 		if err := rdb.Process(ctx, got); err != nil {
 			return err
@@ -69,7 +94,8 @@ func bareBoxed(rdb *redis.Client) pair {
 	}
 }
 
-// load puts the scripts of bare into the server.
+// load puts the scripts into the server.
 func load(ctx context.Context, rdb *redis.Client) error {
-	return errors.Join(bareAcquire.Load(ctx, rdb).Err(), bareRelease.Load(ctx, rdb).Err())
+	return errors.Join(
+		incrAcquire.Load(ctx, rdb).Err(), bareAcquire.Load(ctx, rdb).Err(), bareRelease.Load(ctx, rdb).Err())
 }

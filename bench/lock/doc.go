@@ -4,12 +4,14 @@
 // An operation is a pair: acquire a free resource, release it. Every variant
 // has its own client and names. The variants are
 //
-//	bare          two scripts of three lines each, as one would write them
+//	bare          two scripts that run the same commands as fencedlock, unchecked
 //	bare-boxed    the same, with every allocation avoided that go-redis allows
+//	incr          the shortest scripts: SET NX and INCR, which starts at 1 again
+//	              when Redis loses its data
 //	fenced        fencedlock
 //	redislock     github.com/bsm/redislock
 //	redsync       github.com/go-redsync/redsync, one server
 //	rueidislock   github.com/redis/rueidis/rueidislock, one key
 //
-// Of these, only the first three issue fences.
+// The last three issue no fences.
 package main

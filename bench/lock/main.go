@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,7 +19,7 @@ func main() { rounds.Main(run) }
 const many = 64
 
 func run(ctx context.Context, p *rounds.Program) (err error) {
-	server, err := testenv.StartRedis("--save", "", "--appendonly", "no")
+	server, err := testenv.StartRedis("--save", "", "--appendonly", "no") //nolint:contextcheck // a server outlives the call that starts it
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func run(ctx context.Context, p *rounds.Program) (err error) {
 func lone(ctx context.Context, p *rounds.Program, s *scene) error {
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   "acquire and release a free name",
-		Rounds: rounds.Pick(p, 400, 100), Slice: 20 * time.Millisecond, Workers: 1,
+		Rounds: rounds.Pick(p, 400, 60), Slice: 20 * time.Millisecond, Workers: 1,
 	}, s.variants...)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func lone(ctx context.Context, p *rounds.Program, s *scene) error {
 func crowd(ctx context.Context, p *rounds.Program, s *scene) error {
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   "the same, each goroutine with a name of its own",
-		Rounds: rounds.Pick(p, 40, 12), Slice: 200 * time.Millisecond, Workers: many,
+		Rounds: rounds.Pick(p, 40, 6), Slice: 200 * time.Millisecond, Workers: many,
 	}, s.variants...)
 	if err != nil {
 		return err
@@ -77,6 +78,7 @@ func (s *scene) build() error {
 		return err
 	}
 	s.add("bare", bare(s.client()))
+	s.add("incr", incr(s.client()))
 	s.add("bare-boxed", bareBoxed(s.client()))
 	ours, closeOurs, err := fenced(s.client())
 	if err != nil {
@@ -117,8 +119,8 @@ func (s *scene) add(variant string, do pair) {
 // close closes in reverse, so that a Locker goes before its client.
 func (s *scene) close() error {
 	var errs []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
+	for _, c := range slices.Backward(s.closers) {
+		errs = append(errs, c())
 	}
 	return errors.Join(errs...)
 }

@@ -30,7 +30,7 @@ func defaults() []string {
 }
 
 func run(ctx context.Context, p *rounds.Program) (err error) {
-	server, err := testenv.StartPostgres(defaults()...)
+	server, err := testenv.StartPostgres(defaults()...) //nolint:contextcheck // a server outlives the call that starts it
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func throughput(ctx context.Context, p *rounds.Program, server *testenv.Postgres
 	defer b.pool.Close()
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   fmt.Sprintf("one row in one transaction, connections: %d", conns),
-		Rounds: rounds.Pick(p, 60, 14), Slice: 100 * time.Millisecond, Workers: conns,
+		Rounds: rounds.Pick(p, 60, 7), Slice: 100 * time.Millisecond, Workers: conns,
 	}, b.variants()...)
 	if err != nil {
 		return err
@@ -113,10 +113,10 @@ func latency(ctx context.Context, p *rounds.Program, server *testenv.Postgres) e
 	}
 	defer b.pool.Close()
 	server.Proxy.Delay(oneWay)
-	defer server.Proxy.Heal()
+	defer server.Proxy.Heal() //nolint:contextcheck // it dials nobody
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   "the same over a network that adds 1 ms or more, connections: 1",
-		Rounds: rounds.Pick(p, 60, 14), Slice: 100 * time.Millisecond, Workers: 1,
+		Rounds: rounds.Pick(p, 60, 7), Slice: 100 * time.Millisecond, Workers: 1,
 	}, append([]rounds.Variant{{Name: "ping", Do: b.ping}}, b.variants()...)...)
 	if err != nil {
 		return err

@@ -237,27 +237,26 @@ func TestLockerSurvivesALostReply(t *testing.T) {
 
 func TestLockEndsWhileRenewalsFail(t *testing.T) {
 	t.Parallel()
-	faults := locktest.NewFaults()
-	l := locktest.Start(t).Locker(t, &fencedlock.Options{TTL: 200 * time.Millisecond}, faults)
-	for name, fault := range map[string]func(){
-		"refused": func() { faults.FailNext(1_000_000, nil) },
-		"LOADING": func() { faults.FailNext(1_000_000, locktest.ServerError("LOADING")) },
-		"stuck":   func() { faults.Delay(time.Hour) },
+	for name, fault := range map[string]func(f *locktest.Faults){
+		"refused": func(f *locktest.Faults) { f.FailNext(1_000_000, nil) },
+		"LOADING": func(f *locktest.Faults) { f.FailNext(1_000_000, locktest.ServerError("LOADING")) },
+		"stuck":   func(f *locktest.Faults) { f.Delay(time.Hour) },
 	} {
-		k := acquire(t, l, resource)
-		ctx, cancel := k.Context(t.Context())
-		faults.Only(locktest.Renew)
-		fault()
-		<-ctx.Done()
-		var lost *fencedlock.LostError
-		if !errors.As(context.Cause(ctx), &lost) || lost.Fence != k.Fence() {
-			t.Errorf("%s: got %v, want a *LostError with the fence", name, context.Cause(ctx))
-		}
-		if f, err := fencedstore.FromContext(ctx); err != nil || f != k.Fence() {
-			t.Errorf("%s: the context carries %v, %v", name, f, err)
-		}
-		cancel()
-		faults.Heal()
-		_ = k.Release(t.Context())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faults := locktest.NewFaults()
+			k := acquire(t, locktest.Start(t).Locker(t, &fencedlock.Options{TTL: time.Second}, faults), resource)
+			ctx, cancel := k.Context(t.Context())
+			defer cancel()
+			fault(faults.Only(locktest.Renew))
+			receive(t, "the end of the lock", ctx.Done())
+			var lost *fencedlock.LostError
+			if !errors.As(context.Cause(ctx), &lost) || lost.Fence != k.Fence() {
+				t.Errorf("got %v, want a *LostError with the fence", context.Cause(ctx))
+			}
+			if f, err := fencedstore.FromContext(ctx); err != nil || f != k.Fence() {
+				t.Errorf("the context carries %v, %v", f, err)
+			}
+		})
 	}
 }

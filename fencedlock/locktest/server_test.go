@@ -45,6 +45,18 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
+// receive waits for ten seconds.
+func receive[T any](tb testing.TB, what string, from <-chan T) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case <-from:
+	case <-ctx.Done():
+		tb.Fatalf("not within 10 s: %s", what)
+	}
+}
+
 func TestTTLsRunDownByThemselves(t *testing.T) {
 	t.Parallel()
 	rdb := locktest.Start(t).Client(t)
@@ -62,13 +74,14 @@ func TestTTLsRunDownByThemselves(t *testing.T) {
 func TestLockIsRenewedBeyondItsTTL(t *testing.T) {
 	t.Parallel()
 	s := locktest.Start(t)
-	renewed := make(chan struct{}, 100)
-	l := s.Locker(t, &fencedlock.Options{TTL: 300 * time.Millisecond, Hooks: &fencedlock.Hooks{
+	const ttl = 2 * time.Second
+	renewed := make(chan struct{}, 1000)
+	l := s.Locker(t, &fencedlock.Options{TTL: ttl, RenewEvery: 50 * time.Millisecond, Hooks: &fencedlock.Hooks{
 		Renewed: func(fencedstore.Fence) { renewed <- struct{}{} },
 	}})
 	k := acquire(t, l, resource)
-	for range 4 { // a renewal every 100 ms
-		<-renewed
+	for began := time.Now(); time.Since(began) < ttl+ttl/10; {
+		receive(t, "a renewal", renewed)
 	}
 	if err := k.Err(); err != nil || !s.Held(resource) {
 		t.Errorf("got %v, held %t, want the lock to be held", err, s.Held(resource))

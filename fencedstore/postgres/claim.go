@@ -17,7 +17,7 @@ import (
 // with a *[BusyError]. Other errors are a *[fencedstore.StaleError], a
 // *[fencedstore.FenceReusedError], an ErrInvalidFence, or an ErrUnknownOutcome
 // when the answer did not arrive. Repeating a claim is safe. It is one round
-// trip.
+// trip, or three where default_transaction_isolation is not read committed.
 //
 // The claim is durable as the server understands synchronous_commit = on, even
 // where the session has it off. A claim that the fence's own holder makes while
@@ -31,21 +31,31 @@ func (s *Store) Claim(ctx context.Context, f fencedstore.Fence) error {
 		return failed(ctx, "claim", f, err)
 	}
 	defer ss.release()
-	err = s.claimIn(ctx, ss, f, &pgx.Batch{})
-	if hasCode(err, codeIsolation) { // default_transaction_isolation is another
-		err = s.claimReadCommitted(ctx, ss, f)
-	}
+	err = s.claim(ctx, ss, f)
 	if hasCode(err, codeLockTimeout) {
 		return &BusyError{Fence: f, PIDs: ss.holders(ctx, f), Err: err}
 	}
 	return outcome(ctx, "claim", f, err, ss.alive())
 }
 
-func (s *Store) claimIn(ctx context.Context, db sender, f fencedstore.Fence, b *pgx.Batch) error {
+// claim is one statement where the session's default isolation level allows it.
+func (s *Store) claim(ctx context.Context, ss *session, f fencedstore.Fence) error {
+	if !s.explicit.Load() {
+		err := s.claimIn(ctx, ss, f)
+		if !hasCode(err, codeIsolation) {
+			return err
+		}
+		s.explicit.Store(true)
+	}
+	return s.claimReadCommitted(ctx, ss, f)
+}
+
+func (s *Store) claimIn(ctx context.Context, db sender, f fencedstore.Fence) error {
 	wait := remainder(ctx, s.opts.LockTimeout)
 	if wait < s.opts.LockTimeout {
 		wait -= wait / 8 // so that the server's answer arrives before ctx ends
 	}
+	b := &pgx.Batch{}
 	b.Queue(claimSQL, guardArgs(f, wait)...)
 	return db.SendBatch(ctx, b).Close()
 }
@@ -53,13 +63,12 @@ func (s *Store) claimIn(ctx context.Context, db sender, f fencedstore.Fence, b *
 func (s *Store) claimReadCommitted(ctx context.Context, ss *session, f fencedstore.Fence) error {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
-	br := ss.SendBatch(ctx, b)
-	tx, err := br.Tx(), br.Close()
+	tx, err := ss.begin(ctx, b)
 	if err != nil {
 		return err
 	}
 	defer rollback(ctx, tx)
-	if err := s.claimIn(ctx, tx, f, &pgx.Batch{}); err != nil {
+	if err := s.claimIn(ctx, tx, f); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)

@@ -32,8 +32,8 @@ func untilWaiting(tb testing.TB, pool *pgxpool.Pool) {
 
 func TestClaimWaitsForOlderTransactionsToEnd(t *testing.T) {
 	t.Parallel()
-	s, pool := setUp(t)
-	s = newStore(t, pool, &postgres.Options{LockTimeout: within})
+	_, pool := setUp(t)
+	s := newStore(t, pool, &postgres.Options{LockTimeout: within})
 	old, newer := claimed(t, s, "r", 1), fence("r", 2)
 	done := make(chan error, 1)
 	err := s.InTx(t.Context(), old, func(tx pgx.Tx) error {
@@ -146,26 +146,46 @@ func TestClaimIsNotStarvedByTraffic(t *testing.T) {
 	}
 }
 
+// A claim that waited for another one must see it, and not the world before.
 func TestClaimRunsAtReadCommittedWhateverTheDefault(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	for _, level := range []string{"repeatable read", "serializable"} {
 		pool := openPool(t, url, setting("default_transaction_isolation", level))
 		s := newStore(t, pool, nil)
-		old, newer := claimed(t, s, level, 1), fence(level, 2)
-		done := make(chan error, 1)
-		err := s.InTx(t.Context(), old, func(pgx.Tx) error {
-			// it waits, and the older transaction's end must not make it fail
-			go func() { done <- s.Claim(t.Context(), newer) }()
+		claimed(t, s, level, 1)
+		done := make(chan error, 2)
+		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "select fencedstore.claim($1::text, 3, 'x', 1000)", level)
+			go func() { done <- s.Claim(t.Context(), fence(level, 4)) }()
 			untilWaiting(t, pool)
-			return nil
+			return err
 		})
 		if err := errors.Join(err, <-done); err != nil {
 			t.Errorf("%s: %v", level, err)
 		}
-		if err := s.Claim(t.Context(), old); !errors.Is(err, fencedstore.ErrStale) {
+		if err := s.Claim(t.Context(), fence(level, 2)); !errors.Is(err, fencedstore.ErrStale) {
 			t.Errorf("%s: stale claim: %v", level, err)
 		}
+	}
+}
+
+// The commit of a repeated claim must wait for the same durability as the
+// first, so it has to write.
+func TestRepeatedClaimWritesAgain(t *testing.T) {
+	t.Parallel()
+	s, pool := setUp(t)
+	f := claimed(t, s, "r", 1)
+	written := func() (xmin string) {
+		err := pool.QueryRow(t.Context(), "select xmin::text from fencedstore.fence where resource = 'r'").Scan(&xmin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return xmin
+	}
+	before := written()
+	if err := s.Claim(t.Context(), f); err != nil || written() == before {
+		t.Errorf("nothing was written (%v)", err)
 	}
 }
 

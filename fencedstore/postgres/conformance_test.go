@@ -26,6 +26,9 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbs := &databases{tb: t}
 	for name, v := range variants() {
+		if testing.Short() && v.mode != pgx.QueryExecModeSimpleProtocol && name != "InTx" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conform(t, v, dbs)

@@ -36,11 +36,11 @@
 //
 // # Guarantees
 //
-// When Claim has returned nil, no transaction guarded by an older fence commits
-// any more, and none that reads is told anything. A refused call changes
-// nothing. Two holders with the same fence ID are told apart. This holds for
-// every isolation level and every execution mode of pgx, and with the lock
-// service gone.
+// When Claim has returned nil, every transaction guarded by an older fence has
+// ended and no other begins: none commits any more, and none reads. A refused
+// call changes nothing. Two holders with the same fence ID are told apart. This
+// holds at every isolation level and in every execution mode of pgx, whether or
+// not the lock service can be reached.
 //
 // # What it does not do
 //
@@ -78,7 +78,8 @@
 // for nothing has run yet, and get the verdict. A 40001 from the caller's own
 // statements, or from COMMIT, is returned: repeat the whole call.
 //
-// Claims run at read committed whatever default_transaction_isolation says.
+// Claims run at read committed whatever default_transaction_isolation says. A
+// guard at a higher level locks a row and so cannot be read-only.
 //
 // # Paused holders
 //
@@ -86,10 +87,10 @@
 // waiting. [Store.InTx] therefore sets idle_in_transaction_session_timeout, for
 // that transaction only, to Options.IdleTimeout or to what the context has left
 // if that is less: its deadline, or the rest of the lease, which the context of
-// a lock carries (see [fencedstore.Remaining]). A server that is still busy with the holder's
-// statement, or with sending it rows that it does not read, is not idle; on
-// Postgres 17 and later transaction_timeout bounds that too. [BusyError] names
-// the server processes; pg_terminate_backend ends them.
+// a lock carries (see [fencedstore.Remaining]). A server that is still busy with
+// the holder's statement, or with sending it rows that it does not read, is not
+// idle; on Postgres 17 and later transaction_timeout bounds that too.
+// [BusyError] names the server processes; pg_terminate_backend ends them.
 //
 // # Rights
 //

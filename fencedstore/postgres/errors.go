@@ -75,8 +75,10 @@ func (e *refusal) Unwrap() []error { return []error{e.verdict, e.cause} }
 // refused turns a server's error of class ZF into the contract's, nil when err
 // is something else. An error that was turned before stays as it is.
 func refused(f fencedstore.Fence, err error) error {
-	var known *refusal
-	if errors.As(err, &known) {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*refusal](err); ok {
 		return err
 	}
 	code, detail := sqlState(err)
@@ -100,8 +102,7 @@ func refused(f fencedstore.Fence, err error) error {
 // sqlState reads code and detail from the error of any driver that has them:
 // pgx, its database/sql driver, or lib/pq.
 func sqlState(err error) (code, detail string) {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code, pg.Detail
 	}
 	var other interface{ SQLState() string }
@@ -141,8 +142,7 @@ func outcome(ctx context.Context, op string, f fencedstore.Fence, err error, uns
 
 // notDone says that after err nothing was committed.
 func notDone(err error, unsent bool) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return !ended(pg) && pg.Code != codeCompletionUnknown
 	}
 	var before pgx.ErrPreprocessingBatch

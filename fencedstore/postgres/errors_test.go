@@ -94,7 +94,7 @@ func TestCallThatWasNeverSentIsAPlainFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer proxy.Close()
+	t.Cleanup(func() { _ = proxy.Close() })
 	f := fence("r", 1)
 	refusing := openPool(t, "postgres://postgres@"+proxy.Addr()+"/postgres?sslmode=disable")
 	proxy.Refuse()
@@ -223,5 +223,34 @@ func TestNoErrorShowsTheHolder(t *testing.T) {
 				t.Errorf("%s: %s", name, text)
 			}
 		}
+	}
+}
+
+// apart takes the transaction out of a batch, as a careless wrapper may.
+type apart struct {
+	*pgxpool.Pool
+	tx *pgx.Tx
+}
+
+func (a apart) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	br := a.Pool.SendBatch(ctx, b)
+	*a.tx = br.Tx()
+	return noTx{br}
+}
+
+type noTx struct{ pgx.BatchResults }
+
+func (noTx) Tx() pgx.Tx { return nil }
+
+func TestWrapperThatDropsTheTransactionIsAnError(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, database(t), maxConns(1))
+	f := claimed(t, newStore(t, pool, nil), "r", 1)
+	var tx pgx.Tx
+	if err := newStore(t, apart{pool, &tx}, nil).InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
+		t.Errorf("got %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -17,8 +17,10 @@ import (
 // it outside savepoints: rolling back to one gives the guard up.
 //
 // Refusals are those of [Store.InTx]. After any error the transaction can only
-// be rolled back. The time left in ctx, if it has a deadline, becomes the
-// transaction's idle_in_transaction_session_timeout unless that is shorter.
+// be rolled back. What is left of ctx or of its lease becomes the transaction's
+// idle_in_transaction_session_timeout, unless that is shorter. What COMMIT says
+// is the caller's to sort: an answer that does not arrive is neither success nor
+// failure.
 //
 // A guarded transaction may be under several guards. To keep two of them from
 // waiting for each other while claims queue, take them in the same order
@@ -28,7 +30,7 @@ func Guard(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
 		return err
 	}
 	if tx == nil {
-		return failed(ctx, "guard", f, errNoTx)
+		return failed(ctx, "guard", f, errNilTx)
 	}
 	if _, err := tx.Exec(ctx, guardSQL, guardArgs(f, remainder(ctx, 0))...); err != nil {
 		return failed(ctx, "guard", f, err)
@@ -43,7 +45,7 @@ func GuardSQL(ctx context.Context, tx *sql.Tx, f fencedstore.Fence) error {
 		return err
 	}
 	if tx == nil {
-		return failed(ctx, "guard", f, errNoTx)
+		return failed(ctx, "guard", f, errNilTx)
 	}
 	if _, err := tx.ExecContext(ctx, guardSQL, guardArgs(f, remainder(ctx, 0))...); err != nil {
 		return failed(ctx, "guard", f, err)
@@ -51,4 +53,4 @@ func GuardSQL(ctx context.Context, tx *sql.Tx, f fencedstore.Fence) error {
 	return nil
 }
 
-var errNoTx = errors.New("the transaction is nil")
+var errNilTx = errors.New("the transaction is nil")

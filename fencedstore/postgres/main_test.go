@@ -65,8 +65,23 @@ func openPool(tb testing.TB, url string, changes ...func(*pgxpool.Config)) *pgxp
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(pool.Close)
+	tb.Cleanup(func() { closePool(tb, pool) })
 	return pool
+}
+
+// closePool fails where Close would wait for ever.
+func closePool(tb testing.TB, pool *pgxpool.Pool) {
+	tb.Helper()
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(within):
+		tb.Errorf("%d connections were not given back", pool.Stat().AcquiredConns())
+	}
 }
 
 func maxConns(n int32) func(*pgxpool.Config) {

@@ -38,6 +38,7 @@ func (s *Store) Repo() DBTX { return repo{s} }
 
 type repo struct{ s *Store }
 
+// Exec implements DBTX.
 func (r repo) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	f, err := fencedstore.FromContext(ctx)
 	if err != nil {
@@ -46,11 +47,13 @@ func (r repo) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 	return r.s.Exec(ctx, f, sql, args...)
 }
 
+// Query implements DBTX.
 func (r repo) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	rows := r.query(ctx, sql, args)
 	return rows, rows.err
 }
 
+// QueryRow implements DBTX.
 func (r repo) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return row{r.query(ctx, sql, args)}
 }
@@ -69,6 +72,7 @@ func (r repo) query(ctx context.Context, sql string, args []any) *rows {
 	return rows
 }
 
+// SendBatch implements DBTX.
 func (r repo) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	f, err := fencedstore.FromContext(ctx)
 	if err != nil {
@@ -77,6 +81,7 @@ func (r repo) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return r.s.sendBatch(ctx, f, b)
 }
 
+// CopyFrom implements DBTX.
 func (r repo) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
 	f, err := fencedstore.FromContext(ctx)
 	if err != nil {

@@ -203,15 +203,33 @@ func TestEmptyRowIsErrNoRows(t *testing.T) {
 	}
 }
 
+func TestRowsThatAreCutOffHaveAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	s, _ := setUp(t)
+	ctx, cancel := context.WithCancel(fencedstore.NewContext(t.Context(), claimed(t, s, "r", 1)))
+	rows, err := s.Repo().Query(ctx, manyRows)
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	cancel()
+	rows.Close()
+	if err := rows.Err(); !errors.Is(err, fencedstore.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an unknown outcome", err)
+	}
+}
+
+// manyRows is more than the buffers on the way hold.
+const manyRows = "select repeat('x', 1000) from generate_series(1, 100000)"
+
 func TestOpenRowsKeepANewerClaimWaiting(t *testing.T) {
 	t.Parallel()
 	s, pool := setUp(t)
 	ctx := fencedstore.NewContext(t.Context(), claimed(t, s, "r", 1))
-	// more than the buffers on the way hold
-	rows, err := s.Repo().Query(ctx, "select repeat('x', 1000) from generate_series(1, 100000)")
+	rows, err := s.Repo().Query(ctx, manyRows)
 	if err != nil || !rows.Next() {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	done := make(chan error, 1)
 	go func() { done <- s.Claim(t.Context(), fence("r", 2)) }()
 	untilWaiting(t, pool)

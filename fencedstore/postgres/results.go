@@ -38,6 +38,7 @@ func (r *results) ready() error {
 	return errClosed
 }
 
+// Exec implements pgx.BatchResults.
 func (r *results) Exec() (pgconn.CommandTag, error) {
 	if err := r.ready(); err != nil {
 		return pgconn.CommandTag{}, err
@@ -47,11 +48,13 @@ func (r *results) Exec() (pgconn.CommandTag, error) {
 	return tag, r.named(err)
 }
 
+// Query implements pgx.BatchResults.
 func (r *results) Query() (pgx.Rows, error) {
 	rows := r.query()
 	return rows, rows.err
 }
 
+// QueryRow implements pgx.BatchResults.
 func (r *results) QueryRow() pgx.Row { return row{r.query()} }
 
 func (r *results) query() *rows {

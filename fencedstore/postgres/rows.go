@@ -1,8 +1,6 @@
 package postgres
 
-import (
-	"github.com/jackc/pgx/v5"
-)
+import "github.com/jackc/pgx/v5"
 
 // rows are those of one guarded query. pgx mixes the error of reading a value
 // with the outcome of the batch; here the value is read beside it.
@@ -18,6 +16,7 @@ func failedRows(err error) *rows {
 	return &rows{Rows: inner, err: err, named: func(err error) error { return err }}
 }
 
+// Next implements pgx.Rows.
 func (r *rows) Next() bool {
 	if r.err == nil && r.Rows.Next() {
 		return true
@@ -43,6 +42,7 @@ func (r *rows) Close() {
 	}
 }
 
+// Err implements pgx.Rows.
 func (r *rows) Err() error {
 	if r.err != nil {
 		return r.err
@@ -50,6 +50,7 @@ func (r *rows) Err() error {
 	return r.named(r.Rows.Err())
 }
 
+// Scan implements pgx.Rows.
 func (r *rows) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -78,6 +79,7 @@ func (r *rows) scan(dest []any) error {
 // row is the first of rows.
 type row struct{ rows *rows }
 
+// Scan implements pgx.Row.
 func (r row) Scan(dest ...any) error {
 	defer r.rows.Close()
 	if !r.rows.Next() {

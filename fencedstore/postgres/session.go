@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,3 +38,21 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 // an error that the server did not send, that means it was found by the client
 // before anything was sent.
 func (ss *session) alive() bool { return ss.conn != nil && !ss.conn.IsClosed() }
+
+// errNoTx is about a DB that takes batches apart.
+var errNoTx = errors.New("the DB does not pass on Batch.BeginTx")
+
+// begin sends a batch that begins a transaction. When anything in it fails, the
+// transaction has ended.
+func (ss *session) begin(ctx context.Context, b *pgx.Batch) (pgx.Tx, error) {
+	br := ss.SendBatch(ctx, b)
+	tx, err := br.Tx(), br.Close()
+	if tx == nil {
+		return nil, errors.Join(err, errNoTx)
+	}
+	if err != nil {
+		rollback(ctx, tx)
+		return nil, err
+	}
+	return tx, nil
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,12 +52,15 @@ type OptionError struct {
 
 func (e *OptionError) Error() string { return "postgres: " + e.Name + " " + e.Reason }
 
-// Store guards work in one Postgres database. It holds nothing but its DB and
-// options, and is safe for concurrent use if the DB is: a pool is, a connection
+// Store guards work in one Postgres database. It opens and keeps nothing: there
+// is nothing to close. It is safe for concurrent use if the DB is: a pool is, a connection
 // is not.
 type Store struct {
 	db   DB
 	opts Options
+	// explicit is set once a claim was told that the session's default
+	// isolation level is not read committed.
+	explicit atomic.Bool
 }
 
 var _ fencedstore.Claimer = (*Store)(nil)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fenced-go/fenced/fencedstore"
 	"github.com/fenced-go/fenced/fencedstore/postgres"
+	"github.com/fenced-go/fenced/internal/testenv"
 )
 
 const (
@@ -52,9 +53,6 @@ func TestPausedHoldersCannotHarm(t *testing.T) {
 			if got.order != 0 || got.reuse != 0 || got.lost != 0 {
 				t.Errorf("the store let harm through: %v", got)
 			}
-			if got.writes < 20 || got.refused == 0 {
-				t.Errorf("too little happened to show anything: %v", got)
-			}
 		})
 	}
 }
@@ -80,7 +78,7 @@ func TestRepeatedFencesAreToldApart(t *testing.T) {
 	t.Run("fenced", func(t *testing.T) {
 		t.Parallel()
 		got := stress(t, pgx.ReadCommitted, &toyLock{repeats: true}, stressTime(t), newFencedWork)
-		if got.order != 0 || got.reuse != 0 || got.lost != 0 || got.writes < 20 {
+		if got.order != 0 || got.reuse != 0 || got.lost != 0 {
 			t.Errorf("the store let harm through: %v", got)
 		}
 	})
@@ -107,8 +105,13 @@ type cell struct {
 	lock    *toyLock
 	work    work
 	values  atomic.Int64 // every value is written once
+	writes  atomic.Int64
 	refused atomic.Int64
 }
+
+// enough says that the cell shows something: on a busy machine that may take
+// longer than planned.
+func (c *cell) enough() bool { return c.writes.Load() >= 50 && c.refused.Load() >= 10 }
 
 func stress(t *testing.T, level pgx.TxIsoLevel, lock *toyLock, d time.Duration, design func(testing.TB, *pgxpool.Pool) work) verdict {
 	t.Helper()
@@ -119,8 +122,7 @@ func stress(t *testing.T, level pgx.TxIsoLevel, lock *toyLock, d time.Duration, 
 		create table naive (resource text primary key, fence_id bigint)`)
 	slot := newSlot(t, pool)
 	c := &cell{pool: pool, lock: lock, work: design(t, pool)}
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	var holders sync.WaitGroup
 	for range stressHolders {
 		holders.Go(func() {
@@ -129,6 +131,9 @@ func stress(t *testing.T, level pgx.TxIsoLevel, lock *toyLock, d time.Duration, 
 			}
 		})
 	}
+	pause(ctx, d)
+	testenv.Eventually(t, within, "enough has happened", c.enough)
+	cancel()
 	holders.Wait()
 	got := slot.judge(t)
 	got.refused = int(c.refused.Load())
@@ -160,6 +165,7 @@ func (c *cell) tenure(ctx context.Context) {
 		if c.failed(c.work.write(ctx, f, saw, wrote)) {
 			return
 		}
+		c.writes.Add(1)
 		saw = wrote // the holder remembers, and does not read again
 	}
 }

@@ -85,14 +85,9 @@ func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opt
 		b := &pgx.Batch{}
 		b.BeginTx(opts)
 		b.Queue(guardSQL, guardArgs(f, remainder(ctx, s.opts.IdleTimeout))...)
-		br := ss.SendBatch(ctx, b)
-		tx, err := br.Tx(), br.Close()
-		if err == nil {
-			return tx, nil
-		}
-		rollback(ctx, tx)
+		tx, err := ss.begin(ctx, b)
 		if !hasCode(err, codeSerialization) || attempt == maxAttempts {
-			return nil, err
+			return tx, err
 		}
 	}
 }
@@ -100,6 +95,9 @@ func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opt
 // rollback ends a transaction whatever ctx says, so that its connection can be
 // used again.
 func rollback(ctx context.Context, tx pgx.Tx) {
+	if tx.Conn().PgConn().TxStatus() == 'I' {
+		return // as after a commit; a deadline costs a timer
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
 	defer cancel()
 	_ = tx.Rollback(ctx) // pgx closes the connection when it fails

@@ -142,8 +142,8 @@ func deferred(tb testing.TB, pool *pgxpool.Pool) {
 
 func TestSavepointsKeepTheGuard(t *testing.T) {
 	t.Parallel()
-	s, pool := setUp(t)
-	s = newStore(t, pool, &postgres.Options{LockTimeout: time.Millisecond})
+	_, pool := setUp(t)
+	s := newStore(t, pool, &postgres.Options{LockTimeout: time.Millisecond})
 	f := claimed(t, s, "r", 1)
 	ctx := t.Context()
 	err := s.InTx(ctx, f, func(tx pgx.Tx) error {
@@ -189,37 +189,44 @@ func TestPausedHolderIsEndedByTheServer(t *testing.T) {
 	}
 }
 
+// The guard in SQL, all in one batch, so that nothing is idle for long enough to
+// be ended.
 func TestGuardLowersTheIdleTimeoutAndNeverRaisesIt(t *testing.T) {
 	t.Parallel()
-	url := database(t)
+	pool := openPool(t, database(t), maxConns(1))
+	s := newStore(t, pool, nil)
+	f := claimed(t, s, "r", 1)
 	for _, c := range []struct {
 		session string
-		option  time.Duration
+		left    any // milliseconds
 		want    string
 	}{
-		{"0", 0, "30s"},
-		{"0", 1500 * time.Millisecond, "1500ms"},
-		{"0", 1500 * time.Microsecond, "1ms"},
-		{"7ms", 0, "7ms"},
-		{"29999ms", 0, "29999ms"},
-		{"1min", 0, "30s"},
-		{"90s", 0, "30s"},
-		{"2h", 0, "30s"},
-		{"1d", 0, "30s"},
-		{"1d", 48 * time.Hour, "1d"},
-		{"0", 1000 * time.Hour, "2147483647ms"},
+		{"0", 1500, "1500ms"},
+		{"0", 30_000, "30s"},
+		{"0", nil, "0"},
+		{"0", 0, "1ms"}, // and not for ever
+		{"0", -5, "1ms"},
+		{"0", int64(1) << 40, "2147483647ms"},
+		{"7ms", 8, "7ms"},
+		{"7ms", nil, "7ms"},
+		{"29999ms", 30_000, "29999ms"},
+		{"90s", 30_000, "30s"},
+		{"1min", 30_000, "30s"},
+		{"2h", 30_000, "30s"},
+		{"1d", 30_000, "30s"},
+		{"1d", 2 * 86_400_000, "1d"},
 	} {
-		pool := openPool(t, url, maxConns(1), setting("idle_in_transaction_session_timeout", c.session))
-		s := newStore(t, pool, &postgres.Options{IdleTimeout: c.option})
-		f := claimed(t, s, c.session+c.option.String(), 1)
-		var got string
-		err := s.InTx(t.Context(), f, func(tx pgx.Tx) error {
-			return tx.QueryRow(t.Context(), "show idle_in_transaction_session_timeout").Scan(&got)
-		})
-		if err != nil || got != c.want {
-			t.Errorf("session %s, option %v: got %s, want %s (%v)", c.session, c.option, got, c.want, err)
+		for _, style := range []string{"postgres", "postgres_verbose", "sql_standard", "iso_8601"} {
+			b := &pgx.Batch{}
+			b.Queue("set local intervalstyle = " + style)
+			b.Queue("select set_config('idle_in_transaction_session_timeout', $1, true)", c.session)
+			b.Queue("select fencedstore.guard($1::text, $2::int8, $3::bytea, $4::int8)", "r", f.ID, []byte(f.Holder), c.left)
+			var got string
+			b.Queue("show idle_in_transaction_session_timeout").QueryRow(func(row pgx.Row) error { return row.Scan(&got) })
+			if err := pool.SendBatch(t.Context(), b).Close(); err != nil || got != c.want {
+				t.Errorf("session %s, left %v, %s: got %s, want %s (%v)", c.session, c.left, style, got, c.want, err)
+			}
 		}
-		pool.Close()
 	}
 }
 
@@ -271,14 +278,16 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 	pid, before := settings()
 	ctx, cancel := context.WithCancel(t.Context())
 	for name, call := range map[string]func(){
-		"claim":         func() { _ = s.Claim(t.Context(), f) },
-		"stale claim":   func() { _ = s.Claim(t.Context(), stale) },
-		"commit":        func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return nil }) },
-		"stale":         func() { _ = s.InTx(t.Context(), stale, func(pgx.Tx) error { return nil }) },
-		"rollback":      func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return errCallback }) },
-		"failed commit": func() { _ = s.InTx(t.Context(), f, func(tx pgx.Tx) error { _, _ = tx.Exec(ctx, "x"); return nil }) },
-		"batch":         func() { _ = s.SendBatch(t.Context(), f, &pgx.Batch{}) },
-		"cancelled":     func() { _ = s.InTx(ctx, f, func(pgx.Tx) error { cancel(); return nil }) },
+		"claim":       func() { _ = s.Claim(t.Context(), f) },
+		"stale claim": func() { _ = s.Claim(t.Context(), stale) },
+		"commit":      func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return nil }) },
+		"stale":       func() { _ = s.InTx(t.Context(), stale, func(pgx.Tx) error { return nil }) },
+		"rollback":    func() { _ = s.InTx(t.Context(), f, func(pgx.Tx) error { return errCallback }) },
+		"failed commit": func() {
+			_ = s.InTx(t.Context(), f, func(tx pgx.Tx) error { _, _ = tx.Exec(t.Context(), "x"); return nil })
+		},
+		"batch":     func() { _ = s.SendBatch(t.Context(), f, &pgx.Batch{}) },
+		"cancelled": func() { _ = s.InTx(ctx, f, func(pgx.Tx) error { cancel(); return nil }) },
 		"panic": func() {
 			defer func() { _ = recover() }()
 			_ = s.InTx(t.Context(), f, func(pgx.Tx) error { panic("x") })

@@ -3,24 +3,22 @@ package migrate_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"log"
 	"os"
 
 	"github.com/fenced-go/fenced/migrations/migrate"
 )
 
 func ExampleUp() {
-	ctx := context.Background()
-	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
+	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL")) // import _ "github.com/jackc/pgx/v5/stdlib"
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	defer db.Close()
-	steps, err := migrate.Up(ctx, db)
+	steps, err := migrate.Up(context.Background(), db)
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	for _, s := range steps {
-		fmt.Fprintln(os.Stdout, "applied", s.File)
+		log.Println("applied", s.File)
 	}
 }

@@ -78,8 +78,7 @@ func apply(ctx context.Context, db *sql.DB, files fs.FS) ([]Step, error) {
 		return nil, err
 	}
 	done, err := p.Up(ctx) // asks first, without the lock, whether anything is pending
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		done = partial.Applied
 	}
 	steps := make([]Step, 0, len(done))

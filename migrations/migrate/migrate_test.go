@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -94,9 +95,7 @@ func withMore(tb testing.TB, more fstest.MapFS) fstest.MapFS {
 		}
 		files[name] = &fstest.MapFile{Data: data}
 	}
-	for name, file := range more {
-		files[name] = file
-	}
+	maps.Copy(files, more)
 	return files
 }
 

@@ -36,13 +36,13 @@ func child(url string) int {
 	defer cancel()
 	db, err := sql.Open("pgx", url)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	if os.Getenv(childGate) != "" {
 		if _, err := db.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared(1, 1)"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			_, _ = fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}
@@ -52,11 +52,11 @@ func child(url string) int {
 	}
 	steps, err := migrate.UpFiles(ctx, db, files)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	for _, s := range steps {
-		fmt.Fprintln(os.Stdout, "applied", s.File)
+		_, _ = fmt.Fprintln(os.Stdout, "applied", s.File)
 	}
 	return 0
 }

@@ -37,7 +37,7 @@ func appliedVersions(ctx context.Context, db *sql.DB) (map[int64]time.Time, erro
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	applied := make(map[int64]time.Time)
 	for rows.Next() {
 		var version int64

@@ -3,9 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -41,11 +43,16 @@ func (s *server) Start() error {
 	})
 }
 
-// Pause implements [testenv.Server].
+// Pause implements [testenv.Server]. On a busy machine runc may find a process
+// that it cannot freeze in time, and gives up.
 func (s *server) Pause() error {
 	return asked(func(ctx context.Context) error {
-		_, err := s.cli.ContainerPause(ctx, s.c.GetContainerID(), client.ContainerPauseOptions{})
-		return err
+		for {
+			_, err := s.cli.ContainerPause(ctx, s.c.GetContainerID(), client.ContainerPauseOptions{})
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "unable to freeze") {
+				return err
+			}
+		}
 	})
 }
 
@@ -135,6 +142,9 @@ func (r recipe) start() (testenv.Server, error) {
 	switch {
 	case err == nil:
 		return s, nil
+	case strings.Contains(err.Error(), "new reaper"):
+		port.Release()
+		return nil, fmt.Errorf("%w: no Ryuk, the helper of testcontainers-go: %w; FENCED_TEST_NO_PULL=1 does without", testenv.ErrUnavailable, err)
 	case c != nil:
 		return nil, errors.Join(err, errors.New(s.Log()), s.Stop())
 	}

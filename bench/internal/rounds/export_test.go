@@ -1,0 +1,4 @@
+package rounds
+
+// Start is Main without its end.
+var Start = start
