@@ -28,6 +28,7 @@ type job struct {
 	TTL             time.Duration
 	Unsafe          bool
 	Redis, Postgres string
+	S3              string // empty: no statements
 }
 
 // process is a worker in a process of its own.
