@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/fenced-go/fenced/fencedstore"
 )
 
@@ -215,4 +218,29 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// On AWS the SDK's own checksums stay; elsewhere they break stores.
+func TestChecksumsAreLeftToAWS(t *testing.T) {
+	t.Parallel()
+	for endpoint, plain := range map[string]bool{
+		"":                                      false,
+		"https://s3.eu-central-1.amazonaws.com": false,
+		"https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com": false,
+		"https://s3.cn-north-1.amazonaws.com.cn":                   false,
+		"http://127.0.0.1:7070":                                    true,
+		"https://amazonaws.com.example.org":                        true,
+		"https://account.r2.cloudflarestorage.com":                 true,
+		"::": true,
+	} {
+		var o s3.Options
+		if endpoint != "" {
+			o.BaseEndpoint = &endpoint
+		}
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported
+		new(Store).tune(&o)
+		if got := o.RequestChecksumCalculation == aws.RequestChecksumCalculationWhenRequired; got != plain {
+			t.Errorf("%q: plain is %t, want %t", endpoint, got, plain)
+		}
+	}
 }
