@@ -39,8 +39,11 @@ bench-postgres: ## guarded writes against bare ones
 bench-s3: ## fenced objects against bare ones
 	cd bench && go run ./s3
 
-soak: ## run the stress tests for SOAK=60s each
-	FENCED_TEST_SOAK=$(SOAK) go test -race -count=1 -timeout 60m -run 'Stress|Soak' -v ./...
+soak: ## run every test in a stress_test.go for SOAK=60s
+	@set -e; for file in $$(find . -name '*stress_test.go'); do \
+		tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' $$file | paste -sd '|'); \
+		FENCED_TEST_SOAK=$(SOAK) go test -race -count=1 -timeout 60m -v -run "^($$tests)\$$" $$(dirname $$file); \
+	done
 
 cover: ## measure the coverage of the public packages
 	go test -count=1 -coverpkg=./fencedlock/...,./fencedstore/...,./migrations/... -coverprofile=coverage.out ./...

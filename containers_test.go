@@ -78,7 +78,7 @@ func TestContainerBillingGoesOnAfterRedisWasPaused(t *testing.T) {
 func TestContainerBillingDoublesNothingWhenPostgresIsKilled(t *testing.T) {
 	t.Parallel()
 	redis, postgres := newContainers(t)
-	countThroughRestart(t, prepare(t, redis, postgres, "postgres"))
+	countThroughRestarts(t, prepare(t, redis, postgres, "postgres"))
 }
 
 func TestContainerBillingRefusesAHolderThatWasStopped(t *testing.T) {

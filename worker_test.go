@@ -281,7 +281,7 @@ func (h *holder) set(n int) error {
 }
 
 // wait waits for the end of the lock's context, which is its error. N is 1 when
-// the context ended before the lease, as far as the same clock can tell.
+// the context ended before the lease, by timers of the same process.
 func (h *holder) wait(r *result) error {
 	end := time.NewTimer(time.Until(h.leaseEnd))
 	defer end.Stop()
@@ -291,6 +291,9 @@ func (h *holder) wait(r *result) error {
 	case <-end.C:
 		if h.ctx.Err() != nil { // both are there, and select picks any
 			r.N = 1
+		}
+		if h.lock.Err() == nil {
+			return errors.New("the lock says that it is held, and the lease has ended")
 		}
 		<-h.ctx.Done()
 	}

@@ -551,6 +551,21 @@ func TestLabelAndFenceAreInTheLock(t *testing.T) {
 	}
 }
 
+func TestCounterExpiresWhicheverWayItRises(t *testing.T) {
+	t.Parallel()
+	srv := testenv.NewRedis(t)
+	l := locker(t, client(t, srv.Addr()), nil)
+	srv.Do(t, "SET", "fenced:{ahead}:fence", "9000000000000000") // by hand, without an end
+	for _, resource := range []string{"ahead", "fresh"} {
+		acquire(t, l, resource)
+		left, _ := srv.Do(t, "PTTL", "fenced:{"+resource+"}:fence").(int64)
+		week := (7 * 24 * time.Hour).Milliseconds()
+		if left <= week-time.Minute.Milliseconds() || left > week {
+			t.Errorf("%s: the counter has %d ms left, want a week", resource, left)
+		}
+	}
+}
+
 func TestLockWithoutAnEndIsHeld(t *testing.T) {
 	t.Parallel()
 	srv := testenv.NewRedis(t)

@@ -113,9 +113,11 @@ func (w *walk) harm(key keys) {
 
 // number draws fences of every length, with many near misses.
 func (w *walk) number() int64 {
-	switch w.rnd.IntN(4) {
+	switch w.rnd.IntN(5) {
 	case 0:
 		return w.rnd.Int64N(5)
+	case 3: // equal when rounded, and not equally long
+		return 1_000_000_000_000_000_000 - 3 + w.rnd.Int64N(6)
 	case 1:
 		return 1<<53 - 2 + w.rnd.Int64N(5)
 	case 2:
@@ -170,6 +172,29 @@ func (w *walk) compare(n int, key keys) {
 	}
 	if left := w.rdb.PTTL(ctx, key.lock).Val(); held && (left > e.until || left < e.until-60*time.Second) {
 		w.t.Errorf("step %d: %v left, want %v", n, left, e.until)
+	}
+}
+
+func TestFencesBeyondTheBoundAreNotIssued(t *testing.T) {
+	t.Parallel()
+	srv := testenv.NewRedis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
+	defer func() { _ = rdb.Close() }()
+	b := newRedisBackend(rdb)
+	for i, c := range []*call{
+		{op: opAcquire, proposal: maxFence},
+		{op: opAcquire, proposal: 1<<63 - 1},
+		{op: opAcquire, proposal: 1, least: maxFence},
+		{op: opAcquire, proposal: maxFence - 1},
+	} {
+		c.keys, c.holder, c.ttl = newKeys("bound:", fmt.Sprint(i)), "a", 1000
+		b.do(t.Context(), c)
+		if ok := c.proposal == maxFence-1; ok != (c.err == nil) || !ok && !errors.Is(c.err, ErrConfig) {
+			t.Errorf("proposal %d, least %d: %+v, %v", c.proposal, c.least, c.answer, c.err)
+		}
+		if n := rdb.Exists(t.Context(), c.keys.lock, c.keys.counter).Val(); (n == 0) != (c.err != nil) {
+			t.Errorf("proposal %d, least %d: %d keys", c.proposal, c.least, n)
+		}
 	}
 }
 

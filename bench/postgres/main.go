@@ -87,7 +87,7 @@ func throughput(ctx context.Context, p *rounds.Program, server *testenv.Postgres
 	defer b.pool.Close()
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   fmt.Sprintf("one row in one transaction, connections: %d", conns),
-		Rounds: rounds.Pick(p, 60, 7), Slice: 100 * time.Millisecond, Workers: conns,
+		Rounds: rounds.Pick(p, 120, 7), Slice: 100 * time.Millisecond, Workers: conns,
 	}, b.variants()...)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func latency(ctx context.Context, p *rounds.Program, server *testenv.Postgres) e
 	defer server.Proxy.Heal() //nolint:contextcheck // it dials nobody
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   "the same over a network that adds 1 ms or more, connections: 1",
-		Rounds: rounds.Pick(p, 60, 7), Slice: 100 * time.Millisecond, Workers: 1,
+		Rounds: rounds.Pick(p, 120, 7), Slice: 100 * time.Millisecond, Workers: 1,
 	}, append([]rounds.Variant{{Name: "ping", Do: b.ping}}, b.variants()...)...)
 	if err != nil {
 		return err

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 // within bounds every wait: long, because the machine may be busy.
 const within = 2 * time.Minute
 
-// program is a run of the example.
+// program is a run of the example. Its Output is what it wrote to stdout.
 type program struct {
 	*testenv.Process
-	stdout, stderr bytes.Buffer // to be read when it has ended
+	stderr bytes.Buffer // to be read when it has ended
 }
 
 func start(tb testing.TB, args ...string) *program {
@@ -42,7 +42,7 @@ func start(tb testing.TB, args ...string) *program {
 	p := new(program)
 	cmd := exec.CommandContext(tb.Context(), self, args...)
 	cmd.Env = append(os.Environ(), programEnv+"=1")
-	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	cmd.Stderr = &p.stderr
 	p.Process = testenv.Start(tb, cmd)
 	return p
 }
@@ -53,9 +53,9 @@ func run(tb testing.TB, code int, args ...string) (stdout, stderr string) {
 	p := start(tb, args...)
 	_ = p.Wait(tb, within)
 	if got := p.ExitCode(); got != code {
-		tb.Errorf("%v: exit code %d, want %d\n%s%s", args, got, code, &p.stdout, &p.stderr)
+		tb.Errorf("%v: exit code %d, want %d\n%s%s", args, got, code, p.Output(), &p.stderr)
 	}
-	return p.stdout.String(), p.stderr.String()
+	return p.Output(), p.stderr.String()
 }
 
 // safe is what a reader sees when the fence holds. Lines of other workers may
@@ -138,32 +138,25 @@ func TestUnsafeStoryBillsTwice(t *testing.T) {
 func TestInterruptEndsTheStory(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-ttl", "1m")
-	interruptAfterAMoment(t, p)
-	_ = p.Wait(t, within)
-	if p.ExitCode() != exitInterrupted {
-		t.Errorf("exit code %d, want %d\n%s%s", p.ExitCode(), exitInterrupted, &p.stdout, &p.stderr)
-	}
-	oneLine(t, p.stderr.String(), "interrupted")
+	testenv.Eventually(t, within, "worker 1 stalls", func() bool { return strings.Contains(p.Output(), "stalls") })
+	interrupt(t, p)
 }
 
-// interruptAfterAMoment interrupts p again and again, since it may not listen
-// yet: an interrupt before that would end it at once, and differently.
-func interruptAfterAMoment(tb testing.TB, p *program) {
+// interrupt presses Ctrl-C and waits for a clean end.
+func interrupt(tb testing.TB, p *program) {
 	tb.Helper()
-	timer := time.NewTimer(500 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.Exited():
-		tb.Fatalf("ended by itself: %s", &p.stderr)
-	}
-	self, err := os.FindProcess(p.Pid())
+	process, err := os.FindProcess(p.Pid())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := self.Signal(os.Interrupt); err != nil {
+	if err := process.Signal(os.Interrupt); err != nil {
 		tb.Fatal(err)
 	}
+	_ = p.Wait(tb, within)
+	if p.ExitCode() != exitInterrupted {
+		tb.Errorf("exit code %d, want %d\n%s%s", p.ExitCode(), exitInterrupted, p.Output(), &p.stderr)
+	}
+	oneLine(tb, p.stderr.String(), "interrupted")
 }
 
 func TestHelpExplains(t *testing.T) {

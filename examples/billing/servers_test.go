@@ -64,18 +64,7 @@ func TestInterruptReleasesOnRealServers(t *testing.T) {
 	if n := redis.Do(t, "EXISTS", lockKey()); n != int64(1) {
 		t.Fatalf("the worker that stands still holds no lock: %v", redis.Do(t, "KEYS", "*"))
 	}
-	self, err := os.FindProcess(p.Pid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := self.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.Wait(t, within)
-	if p.ExitCode() != exitInterrupted {
-		t.Errorf("exit code %d, want %d\n%s%s", p.ExitCode(), exitInterrupted, &p.stdout, &p.stderr)
-	}
-	oneLine(t, p.stderr.String(), "interrupted")
+	interrupt(t, p)
 	if n := redis.Do(t, "EXISTS", lockKey()); n != int64(0) {
 		t.Errorf("the lock was not released: %v", redis.Do(t, "KEYS", "*"))
 	}

@@ -107,7 +107,7 @@ type kv struct {
 func openKV(tb testing.TB, v variant, url string, changes ...func(*pgxpool.Config)) *kv {
 	tb.Helper()
 	k := &kv{variant: v, url: url, db: openSQL(tb, url), losing: func() {}}
-	k.pool = openPool(tb, url, append(changes, execMode(v.mode))...)
+	k.pool = openPool(tb, url, append([]func(*pgxpool.Config){maxConns(5), execMode(v.mode)}, changes...)...)
 	k.Store = newStore(tb, k.pool, nil)
 	if v.conn {
 		conn, err := pgx.ConnectConfig(tb.Context(), k.pool.Config().ConnConfig)

@@ -139,8 +139,33 @@ func TestWrappedPoolWorks(t *testing.T) {
 	if err := s.InTx(t.Context(), fence("r", 1), nil); !errors.Is(err, fencedstore.ErrFenceReused) {
 		t.Errorf("another holder: %v", err)
 	}
+	end := func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "commit"); return err }
+	if err := s.InTx(t.Context(), f, end); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("a callback that commits: %v", err)
+	}
 	if pool.Stat().AcquiredConns() != 0 {
 		t.Error("a connection is still taken")
+	}
+	closePool(t, pool)
+	if err := s.InTx(t.Context(), f, nil); err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
+		t.Errorf("a closed pool: %v", err)
+	}
+}
+
+func TestTransactionCannotBeUsedAfterItsCallback(t *testing.T) {
+	t.Parallel()
+	s, _ := setUp(t)
+	f := claimed(t, s, "r", 1)
+	for name, end := range map[string]string{"committed": "select 1", "ended by the callback": "commit", "failed": "select 1/0"} {
+		var kept pgx.Tx
+		_ = s.InTx(t.Context(), f, func(tx pgx.Tx) error {
+			kept = tx
+			_, err := tx.Exec(t.Context(), end)
+			return err
+		})
+		if err := put(t.Context(), kept, "k"); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Errorf("%s: got %v, want ErrTxClosed", name, err)
+		}
 	}
 }
 

@@ -58,14 +58,21 @@ func (s *Store) InTxOptions(ctx context.Context, f fencedstore.Fence, opts pgx.T
 	if err != nil {
 		return failed(ctx, "begin", f, err)
 	}
-	defer rollback(ctx, tx) // after a commit it does nothing; it also ends a panic's
+	committed := false
+	defer func() { // also when fn panics
+		if !committed {
+			rollback(ctx, tx)
+		}
+	}()
 	if err := fn(tx); err != nil {
 		if r := refused(f, err); r != nil {
 			return r
 		}
 		return err
 	}
-	return commit(ctx, tx, f)
+	err = commit(ctx, tx, f)
+	committed = err == nil
+	return err
 }
 
 func commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
@@ -93,11 +100,9 @@ func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opt
 }
 
 // rollback ends a transaction whatever ctx says, so that its connection can be
-// used again.
+// used again and tx no longer. It is called even where the server has ended it
+// already: only that gives a connection back that tx owns.
 func rollback(ctx context.Context, tx pgx.Tx) {
-	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return // as after a commit; a deadline costs a timer
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
 	defer cancel()
 	_ = tx.Rollback(ctx) // pgx closes the connection when it fails
