@@ -115,8 +115,9 @@ func TestConformanceOnAFakeWithEveryValueAsAnObject(t *testing.T) {
 	storetest.Run(t, harness(s3compat.Options{InlineLimit: -1}, newFake(t)))
 }
 
-// The second handle of each case goes through the second gateway.
-func TestConformanceOnTwoGateways(t *testing.T) {
+// The second handle of each case goes through the second gateway, where there is
+// one.
+func TestConformanceOnARealServer(t *testing.T) {
 	t.Parallel()
 	one, two := newGateways(t)
 	storetest.Run(t, harness(s3compat.Options{}, one, two))

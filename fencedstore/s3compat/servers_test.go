@@ -68,13 +68,16 @@ func newFake(tb testing.TB) server {
 	return server{srv.URL, bucket, "any", "any"}
 }
 
-// newGateways starts a real server with two front ends to one store.
+// newGateways starts a real server with two front ends to one store. A server
+// that was given by URL has one, and is both.
 func newGateways(tb testing.TB) (one, two server) {
 	tb.Helper()
 	a := testenv.NewS3(tb)
-	b := a.Gateway(tb)
 	one = server{a.DirectURL(), a.Bucket, a.AccessKey, a.SecretKey}
-	return one, one.via(b.DirectURL())
+	if a.Given() {
+		return one, one
+	}
+	return one, one.via(a.Gateway(tb).DirectURL())
 }
 
 // open opens a Store on a server.

@@ -68,10 +68,13 @@ func s3Of(p Provider, s **S3) (Server, error) {
 	return (*s).srv, nil
 }
 
+// Given says that the server was given by URL: it has no second gateway.
+func (s *S3) Given() bool { return s.dir == "" }
+
 // Gateway starts another gateway to the data of s: two servers, one store.
 func (s *S3) Gateway(tb testing.TB) *S3 {
 	tb.Helper()
-	if s.dir == "" {
+	if s.Given() {
 		Missing(tb, "s3", "with a second gateway: "+errNotOurs.Error())
 	}
 	other, err := startGateway(s.dir)
