@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench bench-lock bench-postgres soak cover fuzz
+.PHONY: help demo test lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -28,13 +28,16 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $(LINT)
 
-bench: bench-lock bench-postgres ## compare with peers and with bare Redis and Postgres; QUICK=1 for a look
+bench: bench-lock bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
 
 bench-lock: ## acquire and release against bare scripts and other libraries
 	cd bench && go run ./lock
 
 bench-postgres: ## guarded writes against bare ones
 	cd bench && go run ./postgres
+
+bench-s3: ## fenced objects against bare ones
+	cd bench && go run ./s3
 
 soak: ## run every test in a stress_test.go for SOAK=60s
 	@set -e; for file in $$(find . -name '*stress_test.go'); do \

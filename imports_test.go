@@ -23,6 +23,7 @@ const (
 	pgxModule      = "github.com/jackc/pgx"
 	goose          = "github.com/pressly/goose"
 	aws            = "github.com/aws"
+	gofakes3       = "github.com/johannesboyne/gofakes3"
 	testcontainers = "github.com/testcontainers"
 )
 
@@ -49,6 +50,10 @@ var layers = []layer{
 	{
 		pkg: "fencedstore/postgres", deny: []string{goRedis, miniredis, goose, aws, testcontainers, module + "/fencedlock"},
 		why: "users of a store may have another lock, and migrate with another tool",
+	},
+	{
+		pkg: "fencedstore/s3compat", deny: []string{goRedis, miniredis, pgxModule, goose, testcontainers, gofakes3, module + "/fencedlock"},
+		why: "users of an object store have no database, and may have another lock",
 	},
 	{
 		pkg: "fencedlock", deny: []string{pgxModule, goose, aws, testcontainers, miniredis},
@@ -230,6 +235,8 @@ func TestStoresAndLockAreTestedApart(t *testing.T) {
 		{"fencedstore/memstore", goRedis},
 		{"fencedstore/storetest", goRedis},
 		{"fencedstore/postgres", module + "/fencedlock"},
+		{"fencedstore/s3compat", goRedis},
+		{"fencedstore/s3compat", pgxModule},
 		{"migrations", module + "/fencedlock"},
 		{"migrations/migrate", module + "/fencedlock"},
 		{"fencedlock", pgxModule},

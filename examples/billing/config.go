@@ -11,11 +11,11 @@ import (
 
 // config is what the flags say.
 type config struct {
-	accounts        int
-	workers         int
-	ttl             time.Duration
-	unsafe          bool
-	redis, postgres string
+	accounts            int
+	workers             int
+	ttl                 time.Duration
+	unsafe              bool
+	redis, postgres, s3 string
 }
 
 // night is the one that is billed. It is no date of yours, so that the example
@@ -31,6 +31,7 @@ func (c *config) flags() *flag.FlagSet {
 	fs.BoolVar(&c.unsafe, "unsafe", false, "lock with GET, then SET, and check no fence")
 	fs.StringVar(&c.redis, "redis", "", "URL of a real Redis; needs -postgres")
 	fs.StringVar(&c.postgres, "postgres", "", "URL of a real Postgres; needs -redis")
+	fs.StringVar(&c.s3, "s3", "", "URL of a bucket for statement files; needs -redis and -postgres")
 	return fs
 }
 
@@ -57,7 +58,22 @@ func parseFlags(args []string) (config, error) {
 	case c.redis == "" && c.postgres != "":
 		return c, unusable("-postgres is given and -redis is missing")
 	}
-	return c, nil
+	return c, c.checkObjects()
+}
+
+// checkObjects is about -s3. A register holds some thousand statements.
+func (c *config) checkObjects() error {
+	switch {
+	case c.s3 == "":
+		return nil
+	case c.redis == "":
+		return unusable("-s3 is given and -redis and -postgres are missing")
+	case c.unsafe:
+		return unusable("-s3 does not go with -unsafe")
+	case c.accounts > 1000:
+		return unusable("-accounts is %d, with -s3 it must be at most 1000", c.accounts)
+	}
+	return nil
 }
 
 // stallAt is the account before whose invoice the first worker stalls: a third
@@ -84,10 +100,14 @@ invoice; another takes over and finishes; then the first wakes up.
   billing -redis redis://127.0.0.1:6379 -postgres postgres://127.0.0.1:5432/billing
                              on real servers: each worker is a process, and the
                              stall is a real SIGSTOP; goes with -unsafe, too
+  billing -redis … -postgres … -s3 http://accesskey:secretkey@127.0.0.1:7070/bucket
+                             writes a statement file beside each invoice, fenced
+                             as well
 
 On real servers it adds fenced's own schema (fencedstore) if that is missing, and
 makes the schema billing_example anew. It touches nothing else in the database,
-and in Redis only keys that begin with "billing-example:".
+in Redis only keys that begin with "billing-example:", and in the bucket only
+those that begin with "billing-example/".
 
 `)
 	fs := new(config).flags()

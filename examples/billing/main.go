@@ -5,13 +5,15 @@
 //
 //	go run ./examples/billing            its write is refused
 //	go run ./examples/billing -unsafe    with GET-then-SET and no fence: doubled invoices
-//	go run ./examples/billing -h         real servers, and what else there is
+//	go run ./examples/billing -h         real servers, statement files on S3, and what else
+//	                                     there is
 //
 // What a service would take from here is in internal/nightly (the job),
 // internal/ledger (its repository) and worker.go (how they are put together).
 // The rest plays the story: story.go directs it, embedded.go has the workers as
 // goroutines over an in-process Redis and a store in memory, servers.go as
-// processes on a Redis and a Postgres.
+// processes on a Redis and a Postgres. With -s3 they also write statement files
+// (statements.go).
 //
 // It exits with 0 when the books are right, 3 when they are not, 2 when the
 // flags or the servers cannot be used, 130 when it was interrupted, and 1 when

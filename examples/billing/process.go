@@ -29,6 +29,7 @@ type job struct {
 	TTL             time.Duration
 	Unsafe          bool
 	Redis, Postgres string
+	S3              string // empty: no statements
 }
 
 // tie has the system kill a process with this one, where it can: a worker that

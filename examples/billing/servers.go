@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fenced-go/fenced/examples/billing/internal/ledger"
+	"github.com/fenced-go/fenced/fencedstore/s3compat"
 	"github.com/fenced-go/fenced/migrations/migrate"
 )
 
@@ -25,12 +26,18 @@ type servers struct {
 	redis string          // where it is, for people
 	conn  *pgx.ConnConfig // into our schema
 	admin *pgx.Conn       // holds the advisory lock that keeps other runs out
+	files *s3compat.Store // of statements; nil without -s3
 }
 
 func newServers(ctx context.Context, cfg config) (_ *servers, err error) {
 	s := &servers{cfg: cfg}
 	if s.redis, err = reachRedis(ctx, cfg.redis); err != nil {
 		return nil, err
+	}
+	if cfg.s3 != "" {
+		if s.files, err = openObjects(ctx, cfg.s3); err != nil {
+			return nil, err
+		}
 	}
 	pool, err := poolConfig(cfg.postgres)
 	if err != nil {
@@ -107,6 +114,9 @@ func (s *servers) install(ctx context.Context) error {
 func (s *servers) describe() string {
 	where := fmt.Sprintf("Redis at %s, Postgres at %s:%d/%s. Workers are processes, a stall is a SIGSTOP.",
 		s.redis, s.conn.Host, s.conn.Port, s.conn.Database)
+	if s.files != nil {
+		where += fmt.Sprintf("\nStatements are files in bucket %q.", s.files.Report().Bucket)
+	}
 	if s.cfg.unsafe {
 		return "UNSAFE: GET, then SET; no guard, and no unique constraint on invoices.\n" + where
 	}
@@ -115,7 +125,7 @@ func (s *servers) describe() string {
 
 func (s *servers) start(ctx context.Context, n int, stallAt int64, tell func(event)) (actor, error) {
 	return startProcess(ctx, job{
-		N: n, StallAt: stallAt, TTL: s.cfg.ttl, Unsafe: s.cfg.unsafe, Redis: s.cfg.redis, Postgres: s.cfg.postgres,
+		N: n, StallAt: stallAt, TTL: s.cfg.ttl, Unsafe: s.cfg.unsafe, Redis: s.cfg.redis, Postgres: s.cfg.postgres, S3: s.cfg.s3,
 	}, tell)
 }
 
@@ -126,7 +136,12 @@ func (s *servers) audit(ctx context.Context) (ledger.Audit, error) {
 		return ledger.Audit{}, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	return ledger.New(conn).Audit(ctx)
+	a, err := ledger.New(conn).Audit(ctx)
+	if err == nil && s.files != nil {
+		a.Statements = a.Invoices
+		a.WrongStatements, err = auditStatements(ctx, conn, s.files)
+	}
+	return a, err
 }
 
 func (s *servers) close(ctx context.Context) {

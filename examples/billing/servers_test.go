@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fenced-go/fenced/examples/billing/internal/nightly"
 	"github.com/fenced-go/fenced/internal/testenv"
 )
 
@@ -122,6 +123,59 @@ func TestStoppedWorkerEndsWithAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, within, "the worker is gone", func() bool { return !isStopped(workers[0]) })
+}
+
+// The worker that wakes up writes the statement of its account first, and is
+// refused there.
+func TestBucketRefusesAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	_, _, flags := real(t)
+	files := testenv.NewS3(t)
+	addr := fmt.Sprintf("http://%s:%s@%s/%s", files.AccessKey, files.SecretKey, strings.TrimPrefix(files.DirectURL(), "http://"), files.Bucket)
+	for range 2 { // the second run finds what the first one left
+		out, stderr := run(t, 0, append(flags, "-s3", addr)...)
+		out, where := without(out, "Statements are files in bucket")
+		out, audit := without(out, "statements: 12 agree with the invoices, 0 do not")
+		checkSafe(t, out, "12")
+		if !where || !audit || stderr != "" {
+			t.Errorf("got %s%s", out, stderr)
+		}
+	}
+	store, err := openObjects(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.List(t.Context(), nightly.Resource(night), "statements/")
+	if err != nil || len(list) != 12 || list[3].FenceID >= list[4].FenceID || list[4].FenceID != list[11].FenceID {
+		t.Errorf("got %+v, %v, want the second worker's fence from the fifth statement on", list, err)
+	}
+}
+
+// without removes the line that begins with prefix, and says whether there was one.
+func without(text, prefix string) (rest string, found bool) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, prefix) {
+			return strings.Replace(text, line, "", 1), true
+		}
+	}
+	return text, false
+}
+
+func TestBucketThatCannotBeUsedIsOneLine(t *testing.T) {
+	t.Parallel()
+	_, _, flags := real(t)
+	for _, c := range []struct{ url, says string }{
+		{"http://k:sesame@127.0.0.1:1/bucket", "S3 at 127.0.0.1:1"},
+		{"http://k:sesame@127.0.0.1:1", "-s3: want"},
+		{"http://k:sesame@127.0.0.1:port/bucket", "-s3: "},
+	} {
+		_, stderr := run(t, exitUsage, append(flags, "-s3", c.url)...)
+		oneLine(t, stderr, c.says)
+	}
+	_, stderr := run(t, exitUsage, "-s3", "http://k:sesame@127.0.0.1:1/bucket")
+	oneLine(t, stderr, "-redis and -postgres are missing")
+	_, stderr = run(t, exitUsage, append(flags, "-s3", "http://k:sesame@127.0.0.1:1/bucket", "-unsafe")...)
+	oneLine(t, stderr, "-unsafe")
 }
 
 // lockKey is the lock's key in Redis.

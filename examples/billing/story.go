@@ -72,7 +72,7 @@ func tell(ctx context.Context, cfg config, w io.Writer) (right bool, err error) 
 		return false, err
 	}
 	s.timeline.audit(a, s.refused)
-	if right = a.Duplicates == 0 && a.WrongBalances == 0 && a.Invoices == a.Accounts; right && s.refused == 0 {
+	if right = a.Duplicates == 0 && a.WrongBalances == 0 && a.WrongStatements == 0 && a.Invoices == a.Accounts; right && s.refused == 0 {
 		return false, errors.New("nobody was refused: the first worker woke up before its lease had ended")
 	}
 	return right, nil

@@ -73,6 +73,9 @@ func reason(err string) string {
 // audit prints the last line; scripts may read it.
 func (t *timeline) audit(a ledger.Audit, refused int) {
 	t.printf("\nbalances: %d agree with the invoices, %d do not\n", a.Accounts-a.WrongBalances, a.WrongBalances)
+	if a.Statements > 0 {
+		t.printf("statements: %d agree with the invoices, %d do not\n", a.Statements-a.WrongStatements, a.WrongStatements)
+	}
 	t.printf("audit: %d accounts, %d invoices, %d duplicates, %d stale writes refused\n",
 		a.Accounts, a.Invoices, a.Duplicates, refused)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fenced-go/fenced/fencedlock"
 	"github.com/fenced-go/fenced/fencedstore"
 	fencedpg "github.com/fenced-go/fenced/fencedstore/postgres"
+	"github.com/fenced-go/fenced/fencedstore/s3compat"
 )
 
 const (
@@ -53,14 +54,25 @@ func work(ctx context.Context, j job, observe func(nightly.Event), price priceFu
 	if err := store.Check(ctx); err != nil { // is the schema there, are the rights?
 		return err
 	}
-	locks, err := newLocks(rdb, j.N, j.TTL, j.Unsafe, store)
+	var files *s3compat.Store
+	stores := []fencedstore.Claimer{store}
+	if j.S3 != "" {
+		if files, err = openObjects(ctx, j.S3); err != nil {
+			return err
+		}
+		stores = append(stores, files)
+	}
+	locks, err := newLocks(rdb, j.N, j.TTL, j.Unsafe, stores...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = locks.Close() }()
 	n := &nightly.Job{Locks: locks, Ledger: ledger.NewPostgres(store), Observe: observe, Price: price}
-	if j.Unsafe {
+	switch {
+	case j.Unsafe:
 		n.Ledger = ledger.NewUnguarded(pool)
+	case files != nil:
+		n.Ledger = withStatements{n.Ledger, files}
 	}
 	return serve(ctx, n)
 }
@@ -71,9 +83,9 @@ type lockCloser interface {
 	io.Closer
 }
 
-// newLocks makes the locks of worker n. Every lock is claimed at store before
+// newLocks makes the locks of worker n. Every lock is claimed at all stores before
 // the worker learns that it has it.
-func newLocks(rdb *redis.Client, n int, ttl time.Duration, unsafe bool, store fencedstore.Claimer) (lockCloser, error) {
+func newLocks(rdb *redis.Client, n int, ttl time.Duration, unsafe bool, stores ...fencedstore.Claimer) (lockCloser, error) {
 	if unsafe {
 		return &naiveLock{rdb, ttl}, nil
 	}
@@ -81,7 +93,7 @@ func newLocks(rdb *redis.Client, n int, ttl time.Duration, unsafe bool, store fe
 		TTL:    ttl,
 		Prefix: prefix,
 		Label:  fmt.Sprint("worker ", n),
-		Stores: []fencedstore.Claimer{store},
+		Stores: stores,
 	})
 }
 

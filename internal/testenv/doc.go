@@ -3,7 +3,8 @@
 //
 // A server comes from the first of these that can serve:
 //
-//	url     the address in FENCED_TEST_REDIS_URL or FENCED_TEST_POSTGRES_URL
+//	url     the address in FENCED_TEST_REDIS_URL, FENCED_TEST_POSTGRES_URL or
+//	        FENCED_TEST_S3_URL
 //	docker  a container; only in a test binary that imports testenv/docker
 //	local   a server binary of this machine, run as a child process
 //
@@ -13,7 +14,7 @@
 //
 // # What a test gets
 //
-// [NewRedis] and [NewPostgres] start a server for one test. [Database] makes an
+// [NewRedis], [NewPostgres] and [NewS3] start a server for one test. [Database] makes an
 // empty database on the one Postgres that the test binary shares, which costs a
 // tenth of a server; a package that uses it calls [Main] from its TestMain. A
 // [Proxy] stands before each server, so that an address stays the same over

@@ -1,10 +1,29 @@
 #!/usr/bin/env bash
 # Installs what the tests use and this machine does not have, as far as it may:
-# with apt-get, as root. Otherwise it says what is missing. It never fails: the
-# tests skip what they cannot run, or fail if FENCED_TEST_REQUIRE says so.
+# the S3 server with go install, the rest with apt-get, as root. Otherwise it
+# says what is missing. It never fails: the tests skip what they cannot run, or
+# fail if FENCED_TEST_REQUIRE says so.
 set -euo pipefail
+cd "$(dirname "$0")"
 
 has() { command -v "$1" >/dev/null; }
+
+# s3 builds the server into the user's cache folder, where local_s3.go looks.
+# Once built it stays; it takes two or three minutes of one core.
+s3() {
+	local version cache bin
+	version=$(sed -n 's/^const GatewayVersion = "\(.*\)"$/\1/p' local_s3.go)
+	case $(uname -s) in
+	Darwin) cache=$HOME/Library/Caches ;;
+	*) cache=${XDG_CACHE_HOME:-$HOME/.cache} ;;
+	esac
+	bin=$cache/fenced-testenv/versitygw-$version
+	! has versitygw && ! [ -x "$bin/versitygw" ] || return 0
+	echo "install: versitygw $version"
+	(cd / && GOBIN=$bin GOFLAGS='' go install "github.com/versity/versitygw/cmd/versitygw@$version") ||
+		echo "install: versitygw $version could not be built"
+}
+[ -n "${FENCED_TEST_S3_SERVER:-}${FENCED_TEST_S3_URL:-}" ] || s3
 
 packages=()
 has redis-server || packages+=(redis-server)

@@ -52,6 +52,7 @@ func outcome(t *testing.T, test string, env ...string) (how, output string) {
 func TestKnobs(t *testing.T) {
 	t.Parallel()
 	const redis, postgres = "TestRedisStartsEmptyAndApart", "TestDatabaseIsDroppedWithItsTest"
+	const s3 = "TestS3AsksForCredentialsAndComesBackAfterAKill"
 	const noRedis, noPostgres = "FENCED_TEST_REDIS_SERVER=/nowhere", "FENCED_TEST_POSTGRES_BIN=/nowhere"
 	for _, c := range []struct {
 		name, test string
@@ -61,6 +62,10 @@ func TestKnobs(t *testing.T) {
 	}{
 		{"no redis", redis, []string{noRedis}, "SKIP", []string{"/nowhere", "FENCED_TEST_REDIS_SERVER", "FENCED_TEST_REDIS_URL"}},
 		{"no postgres", postgres, []string{noPostgres}, "SKIP", []string{"/nowhere", "FENCED_TEST_POSTGRES_BIN", "FENCED_TEST_POSTGRES_URL"}},
+		{"no s3", s3, []string{"FENCED_TEST_S3_SERVER=/nowhere"}, "SKIP", []string{"/nowhere", "install.sh", "FENCED_TEST_S3_SERVER", "FENCED_TEST_S3_URL"}},
+		{"s3 required", s3, []string{"FENCED_TEST_S3_SERVER=/nowhere", "FENCED_TEST_REQUIRE=s3"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
+		{"not an S3 URL", s3, []string{"FENCED_TEST_S3_URL=http://hunter2@127.0.0.1:1"}, "FAIL", []string{"accesskey:secretkey"}},
+		{"unreachable S3", s3, []string{"FENCED_TEST_S3_URL=http://k:hunter2@127.0.0.1:1/b"}, "FAIL", []string{"refused"}},
 		{"redis required", redis, []string{noRedis, "FENCED_TEST_REQUIRE=postgres,redis"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
 		{"all required", postgres, []string{noPostgres, "FENCED_TEST_REQUIRE=all"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
 		{"another required", redis, []string{noRedis, "FENCED_TEST_REQUIRE=postgres"}, "SKIP", nil},

@@ -2,6 +2,8 @@ package testenv_test
 
 import (
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/fenced-go/fenced/internal/testenv"
@@ -10,7 +12,7 @@ import (
 func TestProgramsHaveServersWithoutATest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("starts two servers")
+		t.Skip("starts three servers")
 	}
 	r, err := testenv.StartRedis("--appendonly", "no")
 	if err != nil {
@@ -26,10 +28,17 @@ func TestProgramsHaveServersWithoutATest(t *testing.T) {
 	if got := p.Do(t, "", "SHOW fsync")[0][0]; got != "on" {
 		t.Errorf("fsync: got %s, want the argument's on", got)
 	}
-	if err := errors.Join(r.Stop(), p.Stop()); err != nil {
+	s, err := testenv.StartS3()
+	if err != nil {
+		unavailable(t, "s3", err)
+	}
+	if got := status(t, s.URL()+"/"+s.Bucket); got != http.StatusForbidden {
+		t.Errorf("S3 through the proxy: got %d, want 403", got)
+	}
+	if err := errors.Join(r.Stop(), p.Stop(), s.Stop()); err != nil {
 		t.Error(err)
 	}
-	for _, addr := range []string{r.DirectAddr(), r.Addr(), p.DirectAddr(), p.Addr()} {
+	for _, addr := range []string{r.DirectAddr(), r.Addr(), p.DirectAddr(), p.Addr(), strings.TrimPrefix(s.URL(), "http://")} {
 		if _, err := tryDial(t, addr); err == nil {
 			t.Errorf("%s still takes connections", addr)
 		}
