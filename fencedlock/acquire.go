@@ -58,7 +58,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, opts *AcquireOpti
 		err = l.claim(ctx, k)
 	}
 	if err == nil {
-		_, err = k.look()
+		_, err = k.look() //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
 	if err != nil {
 		return nil, l.discard(ctx, k, err)

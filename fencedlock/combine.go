@@ -133,14 +133,14 @@ func (b *redisBackend) send(ctx context.Context, batch []*rider) {
 	ctx = &callContext{Context: ctx, at: at, free: true}
 	if len(batch) == 1 {
 		r := batch[0]
-		r.reply, r.err = b.run(ctx, &r.call, false)
+		r.reply, r.err = b.run(ctx, &r.call, false) //nolint:contextcheck // callContext is derived from ctx
 		return
 	}
 	p := b.rdb.Pipeline()
 	cmds := make([]*redis.StringCmd, len(batch))
 	for i, r := range batch {
-		cmds[i] = redis.NewStringCmd(ctx, r.command(false)...)
-		_ = p.Process(ctx, cmds[i])
+		cmds[i] = redis.NewStringCmd(ctx, r.command(false)...) //nolint:contextcheck // callContext is derived from ctx
+		_ = p.Process(ctx, cmds[i])                            //nolint:contextcheck // callContext is derived from ctx
 	}
 	_, _ = p.Exec(ctx)
 	for i, r := range batch {

@@ -58,7 +58,7 @@ func (e *ear) enter(ctx context.Context, w *waiter) {
 	ready, heard := e.ready, e.heard != nil
 	e.mu.Unlock()
 	if start {
-		e.l.scheduler.spawn(e.listen) //nolint:contextcheck // it outlives the caller
+		e.l.scheduler.spawn(e.listen)
 	}
 	if ready != nil && !heard {
 		e.wait(ctx, ready)

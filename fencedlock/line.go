@@ -147,7 +147,7 @@ func (ls *lines) inTheWay(w *waiter) *HeldError {
 // stand waits in the line, until w is to ask: then both results are zero. turn
 // says that the lock was passed to it.
 func (l *Locker) stand(ctx context.Context, w *waiter) (turn bool, err error) {
-	if met := l.lines.inTheWay(w); met != nil && w.k.met == nil {
+	if met := l.lines.inTheWay(w); met != nil && w.k.met == nil { //nolint:contextcheck // it is the lock's, and derived from ctx
 		w.k.met = met
 		w.k.tellContended(met) //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
@@ -159,7 +159,7 @@ func (l *Locker) stand(ctx context.Context, w *waiter) (turn bool, err error) {
 		}
 		if waits && late == nil {
 			t := time.NewTimer(deferral)
-			defer t.Stop() //nolint:revive // it is made once
+			defer t.Stop()
 			late = t.C
 		}
 		select {
@@ -169,9 +169,9 @@ func (l *Locker) stand(ctx context.Context, w *waiter) (turn bool, err error) {
 		case <-late:
 			isLate = true
 		case <-ctx.Done():
-			return l.quit(w, ended(ctx))
+			return l.quit(w, ended(ctx)) //nolint:contextcheck // it is the lock's, and derived from ctx
 		case <-l.stop:
-			return l.quit(w, ErrClosed)
+			return l.quit(w, ErrClosed) //nolint:contextcheck // it is the lock's, and derived from ctx
 		}
 	}
 }

@@ -55,12 +55,10 @@ func TestTurnsOfOneProcessArePassedInMemory(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if m.queued("r") != 8 {
-			t.Errorf("%d in the queue, want one of each Locker", m.queued("r"))
+		if m.queued() != 8 {
+			t.Errorf("%d in the queue, want one of each Locker", m.queued())
 		}
-		m.mu.Lock()
-		clear(m.asked)
-		m.mu.Unlock()
+		m.forgetAsked()
 		if err := first.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -73,8 +71,8 @@ func TestTurnsOfOneProcessArePassedInMemory(t *testing.T) {
 				t.Fatalf("turn %d went to another process", i)
 			}
 		}
-		if len(s.claimed()) != 64 || m.live() != 0 || m.queued("r") != 0 {
-			t.Errorf("%d claims, %d locks and %d waiters left", len(s.claimed()), m.live(), m.queued("r"))
+		if len(s.claimed()) != 64 || m.live() != 0 || m.queued() != 0 {
+			t.Errorf("%d claims, %d locks and %d waiters left", len(s.claimed()), m.live(), m.queued())
 		}
 	})
 }
@@ -124,8 +122,8 @@ func TestProcessHasAtMostEightTurnsInARow(t *testing.T) {
 				t.Errorf("a Locker had %d turns", n)
 			}
 		}
-		if m.live() != 0 || m.queued("r") != 0 {
-			t.Errorf("%d locks and %d waiters left", m.live(), m.queued("r"))
+		if m.live() != 0 || m.queued() != 0 {
+			t.Errorf("%d locks and %d waiters left", m.live(), m.queued())
 		}
 	})
 }
@@ -137,16 +135,16 @@ func TestLongWorkDoesNotKeepTheOthersOutOfTheQueue(t *testing.T) {
 		first := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		l := testLocker(t, m, newSkewed(), nil)
 		got, other := make(chan *Lock, 2), make(chan *Lock, 1)
-		queueUp(t, m, l, t.Context(), got)
-		queueUp(t, m, l, t.Context(), got)
+		queueUp(t, l, t.Context(), got)
+		queueUp(t, l, t.Context(), got)
 		if err := first.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
 		k := <-got
 		pass(time.Minute) // the second has queued by then
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), other)
-		if m.queued("r") != 2 {
-			t.Errorf("%d in the queue", m.queued("r"))
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), other)
+		if m.queued() != 2 {
+			t.Errorf("%d in the queue", m.queued())
 		}
 		if err := k.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -203,8 +201,8 @@ func TestCancelsLeaveNothing(t *testing.T) {
 		}
 		wg.Wait()
 		synctest.Wait()
-		if served < 100 || cancelled < 100 || m.live() != 0 || m.queued("r") != 0 {
-			t.Errorf("%d served, %d cancelled; %d locks and %d waiters left", served, cancelled, m.live(), m.queued("r"))
+		if served < 100 || cancelled < 100 || m.live() != 0 || m.queued() != 0 {
+			t.Errorf("%d served, %d cancelled; %d locks and %d waiters left", served, cancelled, m.live(), m.queued())
 		}
 		start := time.Now()
 		if k := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r"); time.Since(start) != 0 || k.Release(t.Context()) != nil {
@@ -221,9 +219,9 @@ func TestProcessThatDiesInItsBlockCostsAFirstLease(t *testing.T) {
 		dies := testLocker(t, m, newSkewed(), nil)
 		got, next := make(chan *Lock, 3), make(chan *Lock, 1)
 		for range 3 {
-			queueUp(t, m, dies, t.Context(), got)
+			queueUp(t, dies, t.Context(), got)
 		}
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), next)
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), next)
 		if err := first.Release(t.Context()); err != nil {
 			t.Error(err)
 		}

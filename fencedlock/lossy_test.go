@@ -77,7 +77,8 @@ func TestLostWakeUpsSlowNobodyDownForLong(t *testing.T) {
 					}
 					turns.Add(1)
 					pass(time.Millisecond)
-					if err := k.Release(t.Context()); err != nil {
+					// a busy machine may need longer than a first lease
+					if err := k.Release(t.Context()); err != nil && !errors.Is(err, ErrLost) {
 						t.Errorf("Release: %v", err)
 					}
 				}

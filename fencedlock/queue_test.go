@@ -214,7 +214,7 @@ func TestProcessesShareFairly(t *testing.T) {
 					}
 					turns[i].Add(1)
 					inside.Add(-1)
-					release(t, k)
+					release(t, k) //nolint:contextcheck // the release outlives the wait
 				}
 			})
 		}

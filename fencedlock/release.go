@@ -31,7 +31,7 @@ func (k *Lock) Release(ctx context.Context) error {
 	if k.cleared {
 		return k.result
 	}
-	lost := k.leave()
+	lost := k.leave() //nolint:contextcheck // it is the lock's, and derived from ctx
 	if lost == nil && k.pass() {
 		k.cleared = true
 		k.tellReleased(k.l.now().mono - k.since.mono) //nolint:contextcheck // it is the lock's, and derived from ctx

@@ -220,7 +220,7 @@ func (k *Lock) Renew(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
-	left, err := k.look()
+	left, err := k.look() //nolint:contextcheck // it is the lock's, and derived from ctx
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (k *Lock) Renew(ctx context.Context) error {
 	err = k.err
 	s.Unlock()
 	if lost {
-		k.l.gone([]*Lock{k})
+		k.l.gone([]*Lock{k}) //nolint:contextcheck // it is the lock's, and derived from ctx
 	}
 	if err != nil {
 		return err

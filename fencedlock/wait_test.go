@@ -13,7 +13,7 @@ import (
 )
 
 // queueUp starts a waiter and returns when it is in the queue.
-func queueUp(t *testing.T, m *memory, l *Locker, ctx context.Context, got chan<- *Lock) { //nolint:revive // t comes first in tests
+func queueUp(t *testing.T, l *Locker, ctx context.Context, got chan<- *Lock) { //nolint:revive // t comes first in tests
 	t.Helper()
 	go func() {
 		k, err := l.Acquire(ctx, "r", nil)
@@ -28,10 +28,17 @@ func queueUp(t *testing.T, m *memory, l *Locker, ctx context.Context, got chan<-
 	synctest.Wait()
 }
 
-func (m *memory) queued(resource string) int {
+// forgetAsked begins to count questions anew.
+func (m *memory) forgetAsked() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.shelf.queues[newKeys(DefaultPrefix, resource).queue])
+	clear(m.asked)
+}
+
+func (m *memory) queued() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.shelf.queues[newKeys(DefaultPrefix, "r").queue])
 }
 
 func TestWaitersAreServedInTheOrderOfArrival(t *testing.T) {
@@ -44,12 +51,12 @@ func TestWaitersAreServedInTheOrderOfArrival(t *testing.T) {
 		for range 10 {
 			l := testLocker(t, m, newSkewed(), nil)
 			c := make(chan *Lock, 1)
-			queueUp(t, m, l, t.Context(), c)
+			queueUp(t, l, t.Context(), c)
 			lockers, order = append(lockers, l), append(order, c)
 		}
 		pass(time.Minute)
-		if m.queued("r") != 10 {
-			t.Errorf("%d in the queue", m.queued("r"))
+		if m.queued() != 10 {
+			t.Errorf("%d in the queue", m.queued())
 		}
 		last := first
 		for i, c := range order {
@@ -79,7 +86,7 @@ func TestTryAcquireDoesNotOvertake(t *testing.T) {
 		dead, waits, tries := testLocker(t, m, newSkewed(), &Options{TTL: ttl}), testLocker(t, m, newSkewed(), nil), testLocker(t, m, newSkewed(), nil)
 		k := mustAcquire(t, dead, "r")
 		got := make(chan *Lock, 1)
-		queueUp(t, m, waits, t.Context(), got)
+		queueUp(t, waits, t.Context(), got)
 		m.mu.Lock()
 		delete(m.shelf.locks, k.ask.keys.lock) // the lease ends; nobody has noticed
 		m.mu.Unlock()
@@ -90,7 +97,7 @@ func TestTryAcquireDoesNotOvertake(t *testing.T) {
 		if next := <-got; next == nil || time.Since(start) != 0 {
 			t.Errorf("the waiter got %v after %v", next, time.Since(start))
 		}
-		if m.queued("r") != 0 {
+		if m.queued() != 0 {
 			t.Error("TryAcquire queued")
 		}
 	})
@@ -105,19 +112,17 @@ func TestShortWorkAfterAWaitIsTwoQuestions(t *testing.T) {
 		last := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		lockers := []*Locker{testLocker(t, m, newSkewed(), nil), testLocker(t, m, newSkewed(), nil)}
 		got := make(chan *Lock, 1)
-		queueUp(t, m, lockers[0], t.Context(), got)
+		queueUp(t, lockers[0], t.Context(), got)
 		for i := range 20 {
 			if err := last.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			last = <-got
 			if i == 10 {
-				m.mu.Lock()
-				clear(m.asked) // both Lockers listen now
-				m.mu.Unlock()
+				m.forgetAsked() // both Lockers listen now
 			}
 			pass(time.Millisecond)
-			queueUp(t, m, lockers[(i+1)%2], t.Context(), got)
+			queueUp(t, lockers[(i+1)%2], t.Context(), got)
 		}
 		if n := m.count(opAcquire) + m.count(opRelease) + m.count(opRenew); n > 2*9+1 {
 			t.Errorf("%d questions for 9 turns", n)
@@ -137,7 +142,7 @@ func TestFirstLeaseIsExtendedByWorkThatLasts(t *testing.T) {
 		m := newMemory()
 		first := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		got := make(chan *Lock, 1)
-		queueUp(t, m, testLocker(t, m, newSkewed(), &Options{TTL: 10 * time.Second}), t.Context(), got)
+		queueUp(t, testLocker(t, m, newSkewed(), &Options{TTL: 10 * time.Second}), t.Context(), got)
 		if err := first.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -167,7 +172,7 @@ func TestLeaseAfterAWaitNeverEndsLaterThanRedisSays(t *testing.T) {
 			m.after = func(context.Context, *call) error { pass(3 * time.Millisecond); return nil }
 			first := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 			got := make(chan *Lock, 1)
-			queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+			queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 			pass(wait)
 			if err := first.Release(t.Context()); err != nil {
 				t.Error(err)
@@ -195,7 +200,7 @@ func TestStoresFindTheFullLeaseAfterAWait(t *testing.T) {
 			return nil
 		}}
 		got := make(chan *Lock, 1)
-		queueUp(t, m, testLocker(t, m, newSkewed(), &Options{TTL: 10 * time.Second, Stores: []fencedstore.Claimer{s}}), t.Context(), got)
+		queueUp(t, testLocker(t, m, newSkewed(), &Options{TTL: 10 * time.Second, Stores: []fencedstore.Claimer{s}}), t.Context(), got)
 		if err := first.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -213,7 +218,7 @@ func TestLostWakeUpCostsLessThanAFirstLease(t *testing.T) {
 		k := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		got := make(chan *Lock, 1)
 		for range 20 {
-			queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+			queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 			pass(time.Millisecond)
 			start := time.Now()
 			if err := k.Release(t.Context()); err != nil {
@@ -233,10 +238,10 @@ func TestWaiterThatNobodyCanTellAsks(t *testing.T) {
 		m.mute = true
 		k := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		got := make(chan *Lock, 1)
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 		pass(10 * time.Second)
-		if m.queued("r") != 1 || m.count(opAcquire) < 20 {
-			t.Errorf("%d in the queue, asked %d times", m.queued("r"), m.count(opAcquire))
+		if m.queued() != 1 || m.count(opAcquire) < 20 {
+			t.Errorf("%d in the queue, asked %d times", m.queued(), m.count(opAcquire))
 		}
 		start := time.Now()
 		if err := k.Release(t.Context()); err != nil {
@@ -261,7 +266,7 @@ func TestFrozenWaiterAheadCostsOneFirstLease(t *testing.T) {
 		m.mu.Unlock()
 		m.do(t.Context(), c)
 		got := make(chan *Lock, 1)
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 		pass(time.Minute)
 		start := time.Now()
 		if err := k.Release(t.Context()); err != nil {
@@ -284,7 +289,7 @@ func TestDeadWaiterAheadCostsNothing(t *testing.T) {
 			})
 		}
 		got := make(chan *Lock, 1)
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 		start := time.Now()
 		if err := k.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -303,8 +308,8 @@ func TestWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 		l := testLocker(t, m, newSkewed(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone, got := make(chan *Lock, 1), make(chan *Lock, 1)
-		queueUp(t, m, l, ctx, gone)
-		queueUp(t, m, l, t.Context(), got)
+		queueUp(t, l, ctx, gone)
+		queueUp(t, l, t.Context(), got)
 		cancel()
 		if <-gone != nil {
 			t.Error("a cancelled waiter got the lock")
@@ -328,8 +333,8 @@ func TestGrantToAWaiterThatGivesUpIsPassedOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone, got := make(chan *Lock, 1), make(chan *Lock, 1)
 		leaver := testLocker(t, m, newSkewed(), nil)
-		queueUp(t, m, leaver, ctx, gone)
-		queueUp(t, m, testLocker(t, m, newSkewed(), nil), t.Context(), got)
+		queueUp(t, leaver, ctx, gone)
+		queueUp(t, testLocker(t, m, newSkewed(), nil), t.Context(), got)
 		m.drop.Store(true) // it does not hear of it
 		if err := k.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -359,15 +364,15 @@ func TestCloseEndsWaitsAndLeavesTheQueue(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if m.queued("r") == 0 {
+		if m.queued() == 0 {
 			t.Error("nobody queued")
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
-		if m.queued("r") != 0 {
-			t.Errorf("%d in the queue", m.queued("r"))
+		if m.queued() != 0 {
+			t.Errorf("%d in the queue", m.queued())
 		}
 	})
 }
@@ -379,7 +384,7 @@ func TestListeningEndsAWhileAfterTheLastWait(t *testing.T) {
 		k := mustAcquire(t, testLocker(t, m, newSkewed(), nil), "r")
 		got := make(chan *Lock, 1)
 		l := testLocker(t, m, newSkewed(), nil)
-		queueUp(t, m, l, t.Context(), got)
+		queueUp(t, l, t.Context(), got)
 		pass(2 * earIdle)
 		if !l.ear.hears() {
 			t.Error("it does not listen while it waits")
@@ -395,7 +400,7 @@ func TestListeningEndsAWhileAfterTheLastWait(t *testing.T) {
 		if l.ear.hears() || ears != 0 {
 			t.Error("it listens without waiters")
 		}
-		queueUp(t, m, l, t.Context(), got)
+		queueUp(t, l, t.Context(), got)
 		if err := k.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -413,10 +418,10 @@ func TestUnfairWaitersNeverQueue(t *testing.T) {
 		l := testLocker(t, m, newSkewed(), &Options{Unfair: true})
 		k := mustAcquire(t, l, "r")
 		got := make(chan *Lock, 1)
-		queueUp(t, m, l, t.Context(), got)
+		queueUp(t, l, t.Context(), got)
 		pass(10 * time.Second)
-		if m.queued("r") != 0 || l.ear.hears() || m.count(opAcquire) < 20 {
-			t.Errorf("%d in the queue, asked %d times", m.queued("r"), m.count(opAcquire))
+		if m.queued() != 0 || l.ear.hears() || m.count(opAcquire) < 20 {
+			t.Errorf("%d in the queue, asked %d times", m.queued(), m.count(opAcquire))
 		}
 		if err := k.Release(t.Context()); err != nil {
 			t.Error(err)
