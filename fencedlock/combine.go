@@ -142,7 +142,7 @@ func (b *redisBackend) send(ctx context.Context, batch []*rider) {
 		cmds[i] = redis.NewStringCmd(ctx, r.command(false)...) //nolint:contextcheck // callContext is derived from ctx
 		_ = p.Process(ctx, cmds[i])                            //nolint:contextcheck // callContext is derived from ctx
 	}
-	_, _ = p.Exec(ctx)
+	_, _ = p.Exec(ctx) //nolint:contextcheck // callContext is derived from ctx
 	for i, r := range batch {
 		r.reply, r.err = cmds[i].Result()
 		if r.batch == nil {

@@ -51,10 +51,10 @@ func (l *Locker) probe(ctx context.Context, node redis.UniversalClient) *probe {
 		}
 	}
 	if p.info["redis_mode"] == "cluster" || p.info["cluster_enabled"] == "1" {
-		p.slots, _ = node.ClusterInfo(ctx).Result()
+		p.slots, _ = node.ClusterInfo(ctx).Result() //nolint:contextcheck // callContext is derived from ctx
 	}
 	sent := l.now()
-	server, err := node.Time(ctx).Result()
+	server, err := node.Time(ctx).Result() //nolint:contextcheck // callContext is derived from ctx
 	came := l.now()
 	middle := sent.wall + (came.wall-sent.wall)/2
 	p.off, p.clock = time.Duration(server.UnixNano())-middle, err

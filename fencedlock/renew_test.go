@@ -352,7 +352,7 @@ func TestMaxHoldEndsTheLock(t *testing.T) {
 }
 
 // It counts goroutines, so no other test runs beside it.
-func TestTenThousandLocksNeedFewRoundTripsAndGoroutines(t *testing.T) { //nolint:paralleltest // see above
+func TestTenThousandLocksNeedFewRoundTripsAndGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		m := newMemory()
