@@ -174,8 +174,12 @@ func TestTinyWaitTriesOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.fault(func(context.Context, *call) error {
-			pass(20 * time.Millisecond) // slower than the wait is long
+		m.fault(func(ctx context.Context, _ *call) error {
+			const slow = 20 * time.Millisecond // slower than the wait is long
+			if end, ok := ctx.Deadline(); ok && time.Until(end) < slow {
+				return hang(ctx)
+			}
+			pass(slow)
 			return nil
 		})
 		l := testLocker(t, m, newSkewed(), nil)
