@@ -374,13 +374,20 @@ func TestDeadlineOfACommandIsKept(t *testing.T) {
 		return bulk("granted 42")
 	})
 	l := locker(t, client(t, f.addr), nil)
-	for _, wait := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond} {
+	const wait = 100 * time.Millisecond
+	fastest := time.Hour // a busy machine may hold up some of them
+	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		start := time.Now()
 		_, err := l.TryAcquire(ctx, "r", nil)
 		cancel()
-		if got := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || got < wait || got > wait+2*time.Second {
-			t.Errorf("a deadline of %v: %v after %v", wait, err, got)
+		took := time.Since(start)
+		if !errors.Is(err, context.DeadlineExceeded) || took < wait {
+			t.Errorf("a deadline of %v: %v after %v", wait, err, took)
 		}
+		fastest = min(fastest, took)
+	}
+	if fastest > 8*wait {
+		t.Errorf("a deadline of %v was kept after %v at best", wait, fastest)
 	}
 }
