@@ -114,7 +114,7 @@ func TestDeadlineOfOneDoesNotFailOthers(t *testing.T) {
 		})
 		wg.Go(func() {
 			c := question(200 + i)
-			b.do(bounded(cancelled, time.Minute), c)
+			b.do(bounded(cancelled, time.Minute), c) //nolint:contextcheck // callContext is derived from ctx
 			left <- c.err
 		})
 	}

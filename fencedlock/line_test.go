@@ -105,7 +105,7 @@ func TestProcessHasAtMostEightTurnsInARow(t *testing.T) {
 						last, most = l, max(most, row)
 						mu.Unlock()
 						pass(time.Millisecond)
-						if err := k.Release(t.Context()); err != nil {
+						if err := k.Release(t.Context()); err != nil { //nolint:contextcheck // the test's own context
 							t.Errorf("Release: %v", err)
 						}
 					}

@@ -78,7 +78,7 @@ func TestLostWakeUpsSlowNobodyDownForLong(t *testing.T) {
 					turns.Add(1)
 					pass(time.Millisecond)
 					// a busy machine may need longer than a first lease
-					if err := k.Release(t.Context()); err != nil && !errors.Is(err, ErrLost) {
+					if err := k.Release(t.Context()); err != nil && !errors.Is(err, ErrLost) { //nolint:contextcheck // the test's own context
 						t.Errorf("Release: %v", err)
 					}
 				}

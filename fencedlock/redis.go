@@ -91,9 +91,9 @@ func runAside(ctx context.Context, rdb redis.UniversalClient, c *call, source bo
 
 func (b *redisBackend) batch(ctx context.Context, cs []*call) {
 	ctx = ours{ctx}
-	missing := b.pipeline(ctx, cs, false)
+	missing := b.pipeline(ctx, cs, false) //nolint:contextcheck // callContext is derived from ctx
 	if len(missing) > 0 {
-		b.pipeline(ctx, missing, true)
+		b.pipeline(ctx, missing, true) //nolint:contextcheck // callContext is derived from ctx
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func main() { rounds.Main(run) }
 
 func run(ctx context.Context, p *rounds.Program) (err error) {
-	server, err := testenv.StartS3()
+	server, err := testenv.StartS3() //nolint:contextcheck // a server that starts has no context
 	if err != nil {
 		return err
 	}
