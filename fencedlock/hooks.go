@@ -55,6 +55,10 @@ type Acquisition struct {
 // values are those of the context that k was acquired with.
 func (k *Lock) values() context.Context { return context.WithoutCancel(k.parent) }
 
+// logs reports whether lines of level are wanted. What happens for every lock asks
+// before it puts a line together, which would cost allocations.
+func (k *Lock) logs(level slog.Level) bool { return k.l.opts.Logger.Enabled(k.parent, level) }
+
 // log writes a line about k. Every line names its fence and label.
 func (k *Lock) log(level slog.Level, text string, f fencedstore.Fence, more ...any) {
 	logger := k.l.opts.Logger
@@ -66,7 +70,9 @@ func (k *Lock) log(level slog.Level, text string, f fencedstore.Fence, more ...a
 }
 
 func (k *Lock) tellAcquired(a Acquisition) {
-	k.log(slog.LevelDebug, "acquired", k.fence, "waited", a.Waited, "attempts", a.Attempts)
+	if k.logs(slog.LevelDebug) {
+		k.log(slog.LevelDebug, "acquired", k.fence, "waited", a.Waited, "attempts", a.Attempts)
+	}
 	if h := k.l.opts.Hooks.Acquired; h != nil {
 		h(k.values(), k.fence, a)
 	}
@@ -101,7 +107,9 @@ func (k *Lock) tellHealed(mark int64) {
 }
 
 func (k *Lock) tellReleased(held time.Duration) {
-	k.log(slog.LevelDebug, "released", k.fence, "held", held)
+	if k.logs(slog.LevelDebug) {
+		k.log(slog.LevelDebug, "released", k.fence, "held", held)
+	}
 	if h := k.l.opts.Hooks.Released; h != nil {
 		h(k.values(), k.fence, held)
 	}
