@@ -220,11 +220,12 @@ type abandonedError struct {
 }
 
 func (e *abandonedError) Error() string {
+	start := prefix(e.op, e.resource)
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
-		texts[i] = strings.TrimPrefix(err.Error(), "fencedlock: ")
+		texts[i] = strings.TrimPrefix(strings.TrimPrefix(err.Error(), start), "fencedlock: ")
 	}
-	return prefix(e.op, e.resource) + strings.Join(texts, "; ")
+	return start + strings.Join(texts, "; ")
 }
 
 func (e *abandonedError) Unwrap() []error { return e.errs }
