@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -231,8 +230,6 @@ func TestProcessesShareFairly(t *testing.T) {
 		t.Errorf("%v turns, Jain %.4f", sum, jain)
 	}
 	testenv.Eventually(t, patience, "the queue is empty", func() bool { return queued(t, srv) == 0 })
-	stats, _ := srv.Do(t, "EXISTS", lockKey).(int64)
-	if stats != 0 {
-		t.Error("the lock is still there: " + strconv.FormatInt(stats, 10))
-	}
+	// what was granted to a waiter that gave up is given back behind its caller
+	testenv.Eventually(t, patience, "the lock is free", func() bool { return srv.Do(t, "EXISTS", lockKey) == int64(0) })
 }
