@@ -61,12 +61,11 @@ func (k *Lock) logs(level slog.Level) bool { return k.l.opts.Logger.Enabled(k.pa
 
 // log writes a line about k. Every line names its fence and label.
 func (k *Lock) log(level slog.Level, text string, f fencedstore.Fence, more ...any) {
-	logger := k.l.opts.Logger
-	if !logger.Enabled(k.parent, level) {
+	if !k.logs(level) {
 		return
 	}
 	attrs := append([]any{"fence", f, "label", k.terms.label}, more...)
-	logger.Log(k.values(), level, "fencedlock: "+text, attrs...)
+	k.l.opts.Logger.Log(k.values(), level, "fencedlock: "+text, attrs...)
 }
 
 func (k *Lock) tellAcquired(a Acquisition) {

@@ -26,8 +26,9 @@ type Locker struct {
 // New returns a Locker that keeps its locks in the Redis of rdb. It sends
 // nothing. opts may be nil.
 //
-// A *[redis.Client] is used through a copy that shares its connections and the
-// hooks added so far; the copy honours deadlines while a command is in flight,
+// A *[redis.Client] is used through a copy that shares its connections. The first
+// New adds a hook to the client, which passes commands of Lockers on to the copy;
+// hooks added before see them, later ones do not. The copy honours deadlines while a command is in flight,
 // whatever the client's ContextTimeoutEnabled says, and leaves retries to the
 // Locker. The caller keeps the client and closes it after the Locker.
 //
