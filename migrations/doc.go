@@ -25,8 +25,32 @@
 // claiming a huge fence: grant it to the fenced services only. Do not let their
 // role own the schema.
 //
+// The owner of a table that is to be protected by fencedstore.protect needs
+//
+//	GRANT USAGE ON SCHEMA fencedstore TO owner;
+//	GRANT EXECUTE ON FUNCTION fencedstore.protect, fencedstore.protect_by,
+//	  fencedstore.unprotect, fencedstore.install, fencedstore.take,
+//	  fencedstore.guards, fencedstore.cap, fencedstore.enforce,
+//	  fencedstore.enforce_by TO owner;
+//
+// and clients that guard their work by a fence's text, EXECUTE on
+// fencedstore.enter beside guard.
+//
+// # Protecting tables in a migration
+//
+//	SET lock_timeout = '2s'; -- at most 5 s, see below
+//	SELECT fencedstore.protect('stock', 'stock');
+//	SELECT fencedstore.protect_by('invoice', 'tenant', 'tenant/', p_warn => true);
+//	SELECT fencedstore.unprotect('stock');
+//
+// Each may be called again and replaces what was said before. They wait for the
+// transactions that use the table, while new ones wait behind them: 5 seconds
+// (p_wait_ms) or lock_timeout, whichever is less. Resources and prefixes are
+// written as the table of fences has them: with every backslash doubled.
+//
 // # Going down
 //
 // The first migration's Down part drops the table of fences and with it every
 // high-water mark: older holders would be let in again. Stop all holders first.
+// The second one's leaves every table unprotected.
 package migrations

@@ -25,7 +25,7 @@ func appRole(tb testing.TB, admin *pgxpool.Pool, name string) *pgxpool.Pool {
 	run(tb, admin, "create role "+quoted+" login password 'app'")
 	tb.Cleanup(func() {
 		db := openSQL(tb, admin.Config().ConnString())
-		for _, query := range []string{"drop owned by " + quoted, "drop role " + quoted} {
+		for _, query := range []string{"drop owned by " + quoted + " cascade", "drop role " + quoted} {
 			if _, err := db.Exec(query); err != nil { //nolint:noctx // the test's context has ended
 				tb.Error(err)
 			}

@@ -44,8 +44,9 @@
 //
 // # What it does not do
 //
-// Statements without a guard are not stopped. A guard covers the rows that the
-// caller says belong to the resource; it does not know them. Do not keep a
+// Statements without a guard are not stopped, except on protected tables (below).
+// A guard covers the rows that the caller says belong to the resource; it does
+// not know them. Do not keep a
 // fence in an integer column: IDs made by package fencedlock need a bigint.
 //
 // A server that loses committed transactions loses claims: an asynchronous
@@ -56,12 +57,44 @@
 // server reports such a claim as done, with a warning (SQLSTATE 01000) that
 // only the connection's OnNotice sees.
 //
+// # Protected tables
+//
+// [Protect] makes the database itself refuse every statement that would change a
+// table and whose transaction is under no valid guard, whoever sends it: psql,
+// an ORM, the last release of the program. That covers INSERT, UPDATE, DELETE,
+// TRUNCATE, COPY, MERGE, foreign keys that cascade, and partitions by name.
+// [ProtectBy] does it for tables whose rows belong to different resources. Both
+// are triggers. WarnOnly lets everything through and counts what would have been
+// refused in the view fencedstore.warnings; its table, fencedstore.warned, may be
+// emptied at any time with DELETE.
+//
+// Guarded work needs nothing more: the guard shows its fence to the triggers, in
+// a setting of the transaction. Other clients do the same in SQL, with a fence
+// as [fencedstore.Fence.String] writes it, preferably as a bound parameter, for
+// it holds a secret:
+//
+//	BEGIN;
+//	SELECT fencedstore.enter($1);
+//	UPDATE stock SET …;
+//	COMMIT;
+//
+// What is set by hand is no more than a claim: the triggers compare it with the
+// newest fence, under the lock that a guard takes. A role can get past them that
+// owns the table, has the right TRIGGER on it (which GRANT ALL contains), or may
+// set session_replication_role. Of roles that have none of these, only these
+// get through: a statement that meets no row, where rows are checked one by one,
+// and TRUNCATE of a partition that came after Protect, until it is called again.
+// docs/guarantees.md has the list, and how to close each.
+//
+// Keep other effects than SQL's out of BEFORE STATEMENT triggers whose names
+// sort before a_fence: those run first.
+//
 // # Errors
 //
 // Refusals are those of package fencedstore, with the server's error behind
 // them: *[fencedstore.StaleError] (SQLSTATE ZF001), *[fencedstore.FenceReusedError]
-// (ZF002), *[fencedstore.NotClaimedError] (ZF003); all are found by [errors.As],
-// like *pgconn.PgError. A claim that waits too long is a *[BusyError].
+// (ZF002), *[fencedstore.NotClaimedError] (ZF003); a protected table says
+// *[UnfencedError] (ZF004). All are found by [errors.As], like *pgconn.PgError. A claim that waits too long is a *[BusyError].
 //
 // [fencedstore.ErrUnknownOutcome] means that a request was sent and its answer
 // did not arrive, or the server went away. Every other error means that nothing

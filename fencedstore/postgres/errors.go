@@ -52,6 +52,25 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // Unwrap returns the server's error.
 func (e *BusyError) Unwrap() error { return e.Err }
 
+// UnfencedError is a [fencedstore.ErrNoFence] of the server: a table that is
+// protected was to be changed, and the transaction showed no fence of its
+// resource. See [Protect].
+type UnfencedError struct {
+	// Resource is what the table or the row is fenced by, written as the table of
+	// fences has it; it ends in * where every row is its own.
+	Resource string
+	// Err is the server's error. It names the table.
+	Err error
+}
+
+func (e *UnfencedError) Error() string { return fmt.Sprintf("postgres: no fence was shown: %v", e.Err) }
+
+// Is makes errors.Is(e, fencedstore.ErrNoFence) true.
+func (e *UnfencedError) Is(target error) bool { return target == fencedstore.ErrNoFence }
+
+// Unwrap returns the server's error.
+func (e *UnfencedError) Unwrap() error { return e.Err }
+
 // CallbackError says that a guarded batch was committed, and then a callback of
 // it, or reading its result, failed. Repeating the batch would do it twice.
 type CallbackError struct {
@@ -92,7 +111,7 @@ func refused(f fencedstore.Fence, err error) error {
 	case codeNotClaimed:
 		verdict = &fencedstore.NotClaimedError{Fence: f, Newest: mark}
 	case codeNoFence:
-		verdict = fencedstore.ErrNoFence
+		verdict = &UnfencedError{Resource: detail, Err: err}
 	default:
 		return nil
 	}

@@ -105,3 +105,27 @@ func ExampleGuardSQL() {
 		log.Fatal(err)
 	}
 }
+
+// The tables of a resource are protected once, in a migration of the
+// application, first on trial.
+func ExampleProtect() {
+	ctx := context.Background()
+	var migration pgx.Tx // or a pool
+	onTrial := &fencedpg.ProtectOptions{WarnOnly: true}
+	if err := fencedpg.Protect(ctx, migration, "public.stock", "stock", onTrial); err != nil {
+		log.Fatal(err)
+	}
+	// SELECT * FROM fencedstore.warnings tells who would be refused. When nobody
+	// is left:
+	if err := fencedpg.Protect(ctx, migration, "public.stock", "stock", nil); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Rows of one table may belong to different resources, here tenant/7 and so on.
+func ExampleProtectBy() {
+	var migration pgx.Tx
+	if err := fencedpg.ProtectBy(context.Background(), migration, "invoice", "tenant_id", "tenant/", nil); err != nil {
+		log.Fatal(err)
+	}
+}
