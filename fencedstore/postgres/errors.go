@@ -20,6 +20,7 @@ const (
 	codeNotClaimed = "ZF003"
 	codeNoFence    = "ZF004"
 	codeIsolation  = "ZF005"
+	codeNumbering  = "ZF006"
 
 	codeSerialization     = "40001"
 	codeCompletionUnknown = "40003"
