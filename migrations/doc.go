@@ -36,12 +36,17 @@
 // and clients that guard their work by a fence's text, EXECUTE on
 // fencedstore.enter beside guard.
 //
+// For row mode, owners of tables need EXECUTE on fencedstore.fence_rows, take,
+// guards, cap and fence_row, and clients on fencedstore.row_guard. Whoever cleans
+// up needs EXECUTE on fencedstore.forget.
+//
 // # Protecting tables in a migration
 //
 //	SET lock_timeout = '2s'; -- at most 5 s, see below
 //	SELECT fencedstore.protect('stock', 'stock');
 //	SELECT fencedstore.protect_by('invoice', 'tenant', 'tenant/', p_warn => true);
 //	SELECT fencedstore.unprotect('stock');
+//	SELECT fencedstore.fence_rows('account');
 //
 // Each may be called again and replaces what was said before. They wait for the
 // transactions that use the table, while new ones wait behind them: 5 seconds
@@ -52,5 +57,6 @@
 //
 // The first migration's Down part drops the table of fences and with it every
 // high-water mark: older holders would be let in again. Stop all holders first.
-// The second one's leaves every table unprotected.
+// That of protect leaves every table unprotected, that of rows leaves the columns,
+// that of forget loses the floor.
 package migrations

@@ -89,6 +89,29 @@
 // Keep other effects than SQL's out of BEFORE STATEMENT triggers whose names
 // sort before a_fence: those run first.
 //
+// # Row mode
+//
+// Where every row is a resource of its own, the row can carry its mark, and no
+// other table is needed: [FenceRows] adds the columns, [Store.Rows] writes. Other
+// clients set the columns, and make the server compare:
+//
+//	UPDATE account SET balance = $3, fence_id = $1, fence_holder = sha256($2)
+//	 WHERE id = 7 AND fencedstore.row_guard(fence_id, fence_holder, $1, sha256($2))
+//
+// row_guard raises ZF001 or ZF002 where a newer fence has written, so that zero
+// rows mean that there is no such row, and a batch ends there. INSERT … ON
+// CONFLICT DO UPDATE takes it in its WHERE. A DELETE would take the mark with it:
+// rows are marked with fence_deleted instead, and readers leave those out. Deleted
+// rows may be removed, with SET LOCAL fencedstore.purge = on, when no holder of
+// them can be at work any more.
+//
+// It is weaker than a guard in three ways. Only rows have marks: an older holder
+// may insert a row that a newer one found missing. A holder that writes what
+// follows from what it has read claims the row first, see [RowTable.Claim]. And
+// whoever leaves the columns alone is not noticed; the triggers of FenceRows refuse
+// only to lower a mark, to share one, and to remove it. Where a resource is more
+// than a row, use a guard.
+//
 // # Errors
 //
 // Refusals are those of package fencedstore, with the server's error behind
@@ -100,6 +123,12 @@
 // did not arrive, or the server went away. Every other error means that nothing
 // was committed, except [CallbackError]. When a context has ended, the error
 // matches its cause as well.
+//
+// # Forgetting
+//
+// The table of fences has a row for every resource that was ever claimed.
+// [Store.Forget] removes old ones and lets nobody in by it. Deleting them by hand
+// does: a slow older holder's claim would be accepted.
 //
 // # Isolation levels
 //

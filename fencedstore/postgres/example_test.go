@@ -129,3 +129,39 @@ func ExampleProtectBy() {
 		log.Fatal(err)
 	}
 }
+
+// Where every row is a resource of its own, the row carries the mark.
+func ExampleStore_Rows() {
+	ctx := context.Background()
+	var store *fencedpg.Store
+	var f fencedstore.Fence // of the lock "account/7"
+	accounts, err := store.Rows(pgx.Identifier{"public", "account"}, "id")
+	if err != nil {
+		log.Fatal(err)
+	}
+	changed, err := accounts.Update(ctx, f, map[string]any{"balance": 12, "note": "closed"}, 7)
+	switch {
+	case errors.Is(err, fencedstore.ErrStale):
+		log.Print("somebody newer has written the row: stop")
+	case errors.Is(err, fencedstore.ErrNotFound):
+		log.Print("there is no such row")
+	case err != nil:
+		log.Fatal(err)
+	case !changed:
+		log.Print("a trigger left the row as it was")
+	}
+}
+
+// Marks of resources that nobody has used for a month are forgotten.
+func ExampleStore_Forget() {
+	var store *fencedpg.Store // of a role that may execute fencedstore.forget
+	for {
+		n, err := store.Forget(context.Background(), 30*24*time.Hour, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if n < fencedpg.DefaultForgetMax {
+			break
+		}
+	}
+}
