@@ -201,36 +201,78 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- enforce_by is the trigger of a table whose rows belong to different
--- resources: enforce_by(column, prefix, mode). It comes after the statement,
--- whose rows are known only then, and asks once for each resource.
+-- enforce_values is the guard of a statement on a table whose rows belong to
+-- different resources: to the prefix and one of the values. A value that is NULL
+-- stands for rows that are not known.
 -- +goose StatementBegin
-CREATE FUNCTION fencedstore.enforce_by() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION fencedstore.enforce_values(p_table regclass, p_operation text, p_prefix text, p_mode text, p_values text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  -- concat uses the type's output function. A cast to text could be a function
-  -- of anybody's, and would run with the rights of this one's owner.
-  v_new text := format(CASE TG_LEVEL WHEN 'ROW' THEN 'SELECT concat(($1).%I)'
-                                     ELSE 'SELECT DISTINCT concat(r.%I) FROM new_rows r' END, TG_ARGV[0]);
-  v_old text := format(CASE TG_LEVEL WHEN 'ROW' THEN 'SELECT concat(($2).%I)'
-                                     ELSE 'SELECT DISTINCT concat(r.%I) FROM old_rows r' END, TG_ARGV[0]);
-  v_query text := CASE TG_OP WHEN 'INSERT' THEN v_new WHEN 'UPDATE' THEN v_new || ' UNION ' || v_old
-                             WHEN 'DELETE' THEN v_old ELSE 'SELECT NULL' END; -- the rows of a TRUNCATE are not known
   v_value text;
   v_resource text;
   v_shown text;
 BEGIN
-  FOR v_value IN EXECUTE v_query USING NEW, OLD LOOP
-    v_resource := TG_ARGV[1] || coalesce(replace(v_value, '\', '\\'), '*');
+  FOREACH v_value IN ARRAY p_values LOOP
+    v_resource := p_prefix || coalesce(replace(v_value, '\', '\\'), '*');
     v_shown := CASE WHEN v_value IS NOT NULL THEN fencedstore.shown(v_resource) END;
     IF fencedstore.admits(v_resource, v_shown) THEN
-    ELSIF TG_ARGV[2] = 'warn' THEN
-      PERFORM fencedstore.warn(TG_RELID, TG_OP, v_resource, v_shown);
+    ELSIF p_mode = 'warn' THEN
+      PERFORM fencedstore.warn(p_table, p_operation, v_resource, v_shown);
     ELSE
-      PERFORM fencedstore.refuse(TG_RELID, TG_OP, v_resource, v_shown);
+      PERFORM fencedstore.refuse(p_table, p_operation, v_resource, v_shown);
     END IF;
   END LOOP;
+END $$;
+-- +goose StatementEnd
+
+-- by_column makes the trigger function of tables whose rows belong to the
+-- resources that a column of this name tells, rows_by_<column>(prefix, mode), unless
+-- it is there, and lets a role use it. It comes after the statement, whose rows
+-- are known only then, and asks once for each resource. A column cannot be a
+-- parameter of a query, and a query put together for every statement costs three
+-- times as much as the rest.
+--
+-- The function runs with the rights of its owner. So it must not compare values
+-- of a type that is not PostgreSQL's, whose operators may be functions of
+-- anybody's, nor cast them; concat uses the type's output function.
+-- +goose StatementBegin
+CREATE FUNCTION fencedstore.by_column(p_column name, p_role name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_function text := format('fencedstore.%I', CASE WHEN octet_length(p_column) <= 50 THEN 'rows_by_' || p_column
+    ELSE 'rows_byh_' || left(encode(sha256(convert_to(p_column, 'UTF8')), 'hex'), 40) END);
+BEGIN
+  LOCK TABLE fencedstore.warned IN SHARE UPDATE EXCLUSIVE MODE; -- one at a time; in nobody else's way
+  IF to_regprocedure(v_function || '()') IS NULL THEN
+    EXECUTE format('CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L',
+      v_function, format($f$
+DECLARE
+  v_values text[];
+BEGIN
+  IF (SELECT atttypid FROM pg_attribute WHERE attrelid = TG_RELID AND attname = %2$L)
+       NOT IN ('text'::regtype, 'varchar'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'uuid'::regtype) THEN
+    RAISE EXCEPTION 'a resource is named by text, an integer or a uuid' USING ERRCODE = 'datatype_mismatch';
+  ELSIF TG_LEVEL = 'ROW' THEN
+    v_values := CASE TG_OP WHEN 'INSERT' THEN ARRAY[concat(NEW.%1$I)] WHEN 'DELETE' THEN ARRAY[concat(OLD.%1$I)]
+                           ELSE ARRAY[concat(NEW.%1$I), concat(OLD.%1$I)] END;
+  ELSIF TG_OP = 'INSERT' THEN
+    v_values := ARRAY(SELECT concat(c) FROM (SELECT DISTINCT r.%1$I FROM new_rows r) d(c));
+  ELSIF TG_OP = 'DELETE' THEN
+    v_values := ARRAY(SELECT concat(c) FROM (SELECT DISTINCT r.%1$I FROM old_rows r) d(c));
+  ELSIF TG_OP = 'UPDATE' THEN
+    v_values := ARRAY(SELECT concat(c) FROM (SELECT r.%1$I FROM new_rows r UNION SELECT r.%1$I FROM old_rows r) d(c));
+  ELSE -- the rows of a TRUNCATE are not known
+    v_values := ARRAY[NULL];
+  END IF;
+  PERFORM fencedstore.enforce_values(TG_RELID, TG_OP, TG_ARGV[0], TG_ARGV[1], v_values);
   RETURN NULL;
+END $f$, p_column, p_column::text));
+    EXECUTE format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', v_function);
+  END IF;
+  IF NOT has_function_privilege(p_role, v_function || '()', 'EXECUTE') THEN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s() TO %I', v_function, p_role);
+  END IF;
+  RETURN v_function;
 END $$;
 -- +goose StatementEnd
 
@@ -244,7 +286,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT p_table::oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.relid)
   SELECT t.tgrelid::regclass, t.tgname, t.tgparentid <> 0
     FROM below JOIN pg_trigger t ON t.tgrelid = below.relid
-   WHERE t.tgfoid IN ('fencedstore.enforce'::regproc, 'fencedstore.enforce_by'::regproc)
+   WHERE t.tgfoid IN (SELECT oid FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace
+                         AND (proname = 'enforce' OR proname ~ '^rows_byh?_') AND prorettype = 'trigger'::regtype)
 $$;
 -- +goose StatementEnd
 
@@ -352,7 +395,7 @@ END $$;
 CREATE FUNCTION fencedstore.protect_by(p_table regclass, p_column name, p_prefix text, p_warn boolean DEFAULT false, p_always boolean DEFAULT false, p_wait_ms bigint DEFAULT 5000) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_type oid := (SELECT coalesce(nullif(typbasetype, 0), t.oid) FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid
+  v_type oid := (SELECT atttypid FROM pg_attribute
                   WHERE attrelid = p_table AND attname = p_column AND attnum > 0 AND NOT attisdropped);
 BEGIN
   IF v_type IS NULL THEN
@@ -369,7 +412,7 @@ BEGIN
           'a_fence_delete AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows',
           'a_fence_truncate BEFORE TRUNCATE ON %s'],
     'a_fence_row AFTER INSERT OR UPDATE OR DELETE ON %s',
-    format('fencedstore.enforce_by(%L, %L, %L)', p_column, p_prefix, CASE WHEN p_warn THEN 'warn' ELSE 'refuse' END),
+    format('%s(%L, %L)', fencedstore.by_column(p_column, current_user), p_prefix, CASE WHEN p_warn THEN 'warn' ELSE 'refuse' END),
     p_always, p_wait_ms);
 END $$;
 -- +goose StatementEnd
@@ -386,7 +429,18 @@ DROP FUNCTION fencedstore.install(regclass, text[], text, text, boolean, bigint)
 DROP FUNCTION fencedstore.unprotect(regclass, bigint);
 DROP FUNCTION fencedstore.take(regclass, text, bigint);
 DROP FUNCTION fencedstore.guards(regclass);
-DROP FUNCTION fencedstore.enforce_by() CASCADE;
+-- +goose StatementBegin
+DO $$
+DECLARE
+  v regprocedure;
+BEGIN
+  FOR v IN SELECT oid FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace AND proname ~ '^rows_byh?_' AND prorettype = 'trigger'::regtype LOOP
+    EXECUTE format('DROP FUNCTION %s CASCADE', v);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
+DROP FUNCTION fencedstore.by_column(name, name);
+DROP FUNCTION fencedstore.enforce_values(regclass, text, text, text, text[]);
 DROP FUNCTION fencedstore.enforce() CASCADE;
 DROP FUNCTION fencedstore.warn(regclass, text, text, text);
 DROP FUNCTION fencedstore.refuse(regclass, text, text, text);

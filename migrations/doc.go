@@ -31,7 +31,7 @@
 //	GRANT EXECUTE ON FUNCTION fencedstore.protect, fencedstore.protect_by,
 //	  fencedstore.unprotect, fencedstore.install, fencedstore.take,
 //	  fencedstore.guards, fencedstore.cap, fencedstore.enforce,
-//	  fencedstore.enforce_by TO owner;
+//	  fencedstore.by_column TO owner;
 //
 // and clients that guard their work by a fence's text, EXECUTE on
 // fencedstore.enter beside guard.

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +166,46 @@ func TestTableThatIsRenamedStaysProtected(t *testing.T) {
 	s.try(t, s.app, []attempt{{"another resource", "begin;" + s.enter("inv") + `update other."In v" set v = 1`, "ZF004"}})
 	mustScript(t, s.admin, "alter table tenanted rename tenant to renamed")
 	s.try(t, s.app, []attempt{{"column that was renamed", "begin;" + s.enter("tenant/a") + "update tenanted set v = 1", "42703"}})
+}
+
+// The name of a column becomes part of a function that runs with its owner's
+// rights.
+func TestColumnMayHaveAnyName(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, nil)
+	for i, column := range []string{
+		"a b", `quo"te`, `apo'strophe`, `back\slash`, "$f$; select 1/0 $f$", "$b$ $$", "r", "new", "column", "v_values", "%1$I", "select",
+		strings.Repeat("long", 15), strings.Repeat("long", 14) + "er", strings.Repeat(`\`, 60), "ÄÖÜ",
+	} {
+		table := fmt.Sprintf("named%d", i)
+		mustScript(t, s.admin, fmt.Sprintf("create table %s (%s text); grant all on %s to public", table, pgx.Identifier{column}.Sanitize(), table))
+		for range 2 {
+			if err := postgres.ProtectBy(t.Context(), s.admin, table, column, "tenant/", nil); err != nil {
+				t.Fatalf("%s: %v", column, err)
+			}
+		}
+		s.try(t, s.app, []attempt{
+			{column + ", no fence", "insert into " + table + " values ('a')", "ZF004"},
+			{column + ", the holder", "begin;" + s.enter("tenant/a") + "insert into " + table + " values ('a'); delete from " + table, ""},
+			{column + ", another resource", "begin;" + s.enter("tenant/a") + "insert into " + table + " values ('b')", "ZF004"},
+		})
+	}
+}
+
+func TestTablesAreProtectedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	_, pool := setUp(t)
+	const n = 8
+	errs := make(chan error, n)
+	for i := range n {
+		mustScript(t, pool, fmt.Sprintf("create table many%d (tenant text)", i))
+	}
+	for i := range n {
+		go func() { errs <- postgres.ProtectBy(t.Context(), pool, fmt.Sprintf("many%d", i), "tenant", "", nil) }()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
 }
