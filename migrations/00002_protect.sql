@@ -139,7 +139,7 @@ BEGIN
   IF split_part(p_shown, ':', 1)::numeric <= 9223372036854775807 THEN
     PERFORM fencedstore.reject(p_resource, split_part(p_shown, ':', 1)::bigint, sha256(decode(split_part(p_shown, ':', 2), 'hex')));
   END IF;
-  RAISE EXCEPTION '% of % is fenced by "%", and this transaction shows no fence for it', p_operation, p_table, p_resource
+  RAISE EXCEPTION '% on % is refused: it is fenced by "%", and this transaction shows no fence for that', p_operation, p_table, p_resource
     USING ERRCODE = 'ZF004', DETAIL = p_resource, HINT = 'Call fencedstore.guard first, in the same transaction.';
 END $$;
 -- +goose StatementEnd
@@ -330,7 +330,8 @@ END $$;
 -- install gives a table and what is below it statement triggers, and a
 -- partitioned table a row trigger as well, which PostgreSQL clones to each
 -- partition that comes later. Where there are statement triggers the clone is
--- switched off: it would ask again for every row.
+-- switched off: it would ask again for every row. It warns of roles that may
+-- replace the triggers: GRANT ALL contains that right.
 -- +goose StatementBegin
 CREATE FUNCTION fencedstore.install(p_table regclass, p_statement text[], p_row text, p_call text, p_always boolean, p_wait_ms bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -361,6 +362,12 @@ BEGIN
       EXECUTE format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', v.table_name, v.trigger_name);
     END LOOP;
   END IF;
+  FOR v IN SELECT DISTINCT g.table_name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+             FROM fencedstore.guards(p_table) g JOIN pg_class c ON c.oid = g.table_name, aclexplode(c.relacl) a
+            WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner LOOP
+    RAISE WARNING '% may replace the triggers that protect %', v.role, v.table_name
+      USING HINT = format('REVOKE TRIGGER ON %s FROM %s;', v.table_name, v.role);
+  END LOOP;
 END $$;
 -- +goose StatementEnd
 

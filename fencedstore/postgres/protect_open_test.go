@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/fenced-go/fenced/fencedstore/postgres"
 )
 
@@ -88,6 +90,20 @@ func TestTriggerRightIsEnoughToGetPast(t *testing.T) {
 	s.try(t, s.app, []attempt{{"without the right", nothing + past, "42501"}})
 	mustScript(t, s.admin, "grant trigger on inv to public")
 	s.try(t, s.app, []attempt{{"with the right", nothing + past, ""}})
-	mustScript(t, s.admin, "revoke trigger on inv from public")
+	cfg := s.admin.Config().ConnConfig.Config
+	var warned []string
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { warned = append(warned, n.Hint) }
+	conn, err := pgconn.ConnectConfig(t.Context(), &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), "select fencedstore.protect('inv', 'inv')").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if len(warned) != 1 || warned[0] != "REVOKE TRIGGER ON public.inv FROM PUBLIC;" {
+		t.Errorf("Protect warns %q", warned)
+	}
+	mustScript(t, s.admin, warned[0])
 	s.try(t, s.app, []attempt{{"after its revocation", nothing + past, "42501"}})
 }

@@ -260,6 +260,38 @@ func TestDownLeavesProtectedTablesUnprotected(t *testing.T) {
 	}
 }
 
+// What an application was granted before an upgrade is still enough after it.
+func TestUpgradeKeepsGrantsAndMarks(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.Database(t))
+	first := sqlFiles(t)[0]
+	data, err := fs.ReadFile(migrations.FS, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrate.UpFiles(t.Context(), db, fstest.MapFS{first: &fstest.MapFile{Data: data}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{
+		"GRANT EXECUTE ON FUNCTION fencedstore.claim, fencedstore.guard TO pg_monitor", // any role will do
+		"SELECT fencedstore.claim('r', 5, 'A', 1000)",
+	} {
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := migrate.Up(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	const granted = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace AND has_function_privilege('pg_monitor', oid, 'EXECUTE')"
+	if got := count(t, db, granted); got != 2 {
+		t.Errorf("%d functions are granted, want the 2 from before", got)
+	}
+	if _, err := db.ExecContext(t.Context(), "SELECT fencedstore.guard('r', 5, 'A')"); err != nil {
+		t.Errorf("the mark from before: %v", err)
+	}
+}
+
 func TestNothingIsGrantedToPublic(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.Database(t))
