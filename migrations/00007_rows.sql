@@ -3,7 +3,7 @@
 -- Row mode: the row is the resource and carries its own mark.
 
 CREATE OR REPLACE FUNCTION fencedstore.version() RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 6';
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 7';
 
 -- row_guard is true where a fence may write to a row whose mark is p_mark, and
 -- raises why not otherwise, as reject does. It goes into the WHERE of the
