@@ -16,6 +16,7 @@ func TestWhatProtectionLeavesOpen(t *testing.T) {
 	s.try(t, s.admin, []attempt{
 		{"owner disables the trigger", "begin; alter table inv disable trigger a_fence; update inv set v = 1", ""},
 		{"owner drops the trigger", "begin; drop trigger a_fence on inv; update inv set v = 1", ""},
+		{"owner repairs by hand", "begin; select fencedstore.unprotect('inv'); update inv set v = 1; select fencedstore.protect('inv', 'inv'); commit", ""},
 		{"owner unprotects", "begin; select fencedstore.unprotect('inv'); update inv set v = 1", ""},
 		{"owner rewrites the rows", "begin; alter table inv alter v type bigint using v + 1", ""},
 		{"owner drops the table", "begin; drop table inv", ""},

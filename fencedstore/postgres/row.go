@@ -77,7 +77,8 @@ func (t *RowTable) Claim(ctx context.Context, f fencedstore.Fence, key ...any) e
 var errSuppressed = errors.New("the database left the row as it was")
 
 // Update sets columns of a row to values. It returns false when the database
-// left the row as it was, which a trigger or a rule of the table can do.
+// left the row as it was, which a trigger or a rule of the table can do. One that
+// writes the row by itself and swallows the statement looks the same.
 func (t *RowTable) Update(ctx context.Context, f fencedstore.Fence, set map[string]any, key ...any) (bool, error) {
 	if len(set) == 0 {
 		return false, &OptionError{Name: "set", Reason: "is empty: use Claim"}
@@ -160,7 +161,9 @@ func (t *RowTable) run(ctx context.Context, op string, f fencedstore.Fence, sql 
 // row's mark or 0, fence_holder, the SHA-256 of its holder, and fence_deleted; a
 // constraint; and triggers that refuse, whoever writes, to lower a mark, to share
 // one with another holder, and to remove a row. It may be called again. Columns of
-// these names that have other types are the server's error 42804.
+// these names that have other types are the server's error 42804. On a partitioned
+// table it holds for later partitions, too, except that their TRUNCATE is refused
+// only once it was called again; a partition that is detached loses the triggers.
 //
 // It is for the table's owner, in a migration: in SQL, fencedstore.fence_rows. It
 // waits for the transactions that use the table as long as lockTimeout, zero

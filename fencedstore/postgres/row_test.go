@@ -272,6 +272,38 @@ func TestFenceRowsRefusesColumnsOfOtherTypes(t *testing.T) {
 	}
 }
 
+func TestPartitionsAreInRowMode(t *testing.T) {
+	t.Parallel()
+	_, pool := accounts(t)
+	mustScript(t, pool, `create table part (id int, k int, primary key (id, k)) partition by list (k);
+		create table part1 partition of part for values in (1)`)
+	for _, later := range []string{"2", "3"} {
+		if err := postgres.FenceRows(t.Context(), pool, "part", 0); err != nil {
+			t.Fatal(err)
+		}
+		mustScript(t, pool, "create table part"+later+" partition of part for values in ("+later+")")
+	}
+	rows, err := newStore(t, pool, nil).Rows(pgx.Identifier{"public", "part"}, "k", "id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fence("part", 5)
+	for k := range 3 {
+		if changed, err := rows.Upsert(t.Context(), f, nil, k+1, 7); !changed || err != nil {
+			t.Errorf("partition %d: %v, %v", k+1, changed, err)
+		}
+		if err := rows.Claim(t.Context(), fence("part", 4), k+1, 7); !errors.Is(err, fencedstore.ErrStale) {
+			t.Errorf("partition %d: %v", k+1, err)
+		}
+	}
+	(&shop{}).try(t, pool, []attempt{
+		{"lower", "update part3 set fence_id = 4", "ZF001"},
+		{"DELETE", "delete from part3", "23001"},
+		{"TRUNCATE", "truncate part2", "23001"},
+		{"TRUNCATE of what came later", "begin; truncate part3", ""},
+	})
+}
+
 func TestRowCallWhoseAnswerIsLostHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	_, pool := accounts(t)
