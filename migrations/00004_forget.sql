@@ -136,7 +136,7 @@ REVOKE ALL ON FUNCTION fencedstore.forget FROM PUBLIC;
 DROP FUNCTION fencedstore.forget(timestamptz, int, boolean);
 
 CREATE OR REPLACE FUNCTION fencedstore.version() RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 2';
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 3';
 
 -- reject and claim as they were.
 -- +goose StatementBegin

@@ -93,4 +93,4 @@ DROP FUNCTION fencedstore.fence_row() CASCADE;
 DROP FUNCTION fencedstore.row_guard(bigint, bytea, bigint, bytea);
 
 CREATE OR REPLACE FUNCTION fencedstore.version() RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 4';
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 6';

@@ -78,12 +78,13 @@
 //	UPDATE stock SET …;
 //	COMMIT;
 //
-// What is set by hand is no more than a claim: the triggers compare it with the
-// newest fence, under the lock that a guard takes. A role can get past them that
-// owns the table, has the right TRIGGER on it (which GRANT ALL contains), or may
-// set session_replication_role. Of roles that have none of these, only these
-// get through: a statement that meets no row, where rows are checked one by one,
-// and TRUNCATE of a partition that came after Protect, until it is called again.
+// Functions that run in the transaction can read what is shown. What is set by
+// hand is no more than a claim: the triggers compare it with the newest fence,
+// under the lock that a guard takes. A role can get past them that owns the
+// table, has the right TRIGGER on it (which GRANT ALL contains), or may set
+// session_replication_role. Of roles that have none of these, only these get
+// through: a statement that meets no row, where rows are checked one by one, and
+// TRUNCATE of a partition that came after Protect, until it is called again.
 // docs/guarantees.md has the list, and how to close each.
 //
 // Keep other effects than SQL's out of BEFORE STATEMENT triggers whose names

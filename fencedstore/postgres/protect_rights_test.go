@@ -44,6 +44,28 @@ func TestOwnerOfATableProtectsItWithAFewGrants(t *testing.T) {
 	}
 }
 
+// Who has never heard of fences has no rights on their schema either. What it is
+// told is the same.
+func TestRoleWithoutRightsOnTheSchemaIsToldWhy(t *testing.T) {
+	t.Parallel()
+	_, admin := setUp(t)
+	stranger := appRole(t, admin, "stranger")
+	mustScript(t, admin, `create table whole (id int); create table rows (t text); create table trial (id int); create table marked (id int);
+		select fencedstore.protect('whole', 'r'), fencedstore.protect_by('rows', 't', 't/'), fencedstore.protect('trial', 'r', p_warn => true), fencedstore.fence_rows('marked');
+		insert into marked values (1, 5, sha256('x')); grant select, insert, update, delete on all tables in schema public to public`)
+	(&shop{}).try(t, stranger, []attempt{
+		{"a whole table", "insert into whole values (1)", "ZF004"},
+		{"rows of tenants", "insert into rows values ('a')", "ZF004"},
+		{"a table on trial", "insert into trial values (1)", ""},
+		{"a row with a mark, lower", "update marked set fence_id = 4", "ZF001"},
+		{"a row with a mark, DELETE", "delete from marked", "23001"},
+		{"the functions", "select fencedstore.guard('r', 1, 'x')", "42501"},
+	})
+	if got := warnings(t, admin, "true"); len(got) != 1 || got[0].Role != stranger.Config().ConnConfig.User {
+		t.Errorf("got %v", got)
+	}
+}
+
 // Every function that runs with its owner's rights looks names up where only
 // the owner can put them, and not one may be called by PUBLIC.
 func TestFunctionsPinTheirSearchPath(t *testing.T) {

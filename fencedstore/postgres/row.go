@@ -18,7 +18,8 @@ import (
 // raises the mark of that row; there is no claim before, and nothing else to be
 // guarded. See "Row mode" in the package documentation for when that is enough.
 //
-// Every call is one statement, one transaction and one round trip. A fence older
+// Every call is one statement, one transaction and one round trip; what belongs
+// into one transaction with other writes is written in SQL. A fence older
 // than the row's is a *[fencedstore.StaleError], an equal one of another holder a
 // *[fencedstore.FenceReusedError]; a row that is not there, or is marked as
 // deleted, is a [fencedstore.ErrNotFound]. Without an error, the returned bool
