@@ -69,6 +69,7 @@ func TestAlwaysHoldsForReplicaSessionsToo(t *testing.T) {
 	s.try(t, s.admin, []attempt{
 		{"UPDATE", "set session_replication_role = replica; update inv set v = 1", "ZF004"},
 		{"TRUNCATE", "set session_replication_role = replica; truncate inv", "ZF004"},
+		{"COPY, which a subscriber begins with", "set session_replication_role = replica; copy inv from '/dev/null'", "ZF004"},
 		{"partition", "set session_replication_role = replica; update part21 set v = 1", "ZF004"},
 		{"rows of tenants", "set session_replication_role = replica; update tenanted set v = 1", "ZF004"},
 		{"rows of tenants, TRUNCATE", "set session_replication_role = replica; truncate tenanted", "ZF004"},
