@@ -30,6 +30,8 @@
 //   - [Store.Exec], one statement in one round trip
 //   - [Store.Repo], the DBTX of code that sqlc generates, fence from the context
 //   - [Guard] and [GuardSQL], inside a transaction of the caller's
+//   - [Store.InTxMany], [Store.SendBatchMany], [GuardMany] and [GuardManySQL],
+//     for work on several resources in one transaction
 //
 // A check that is not part of the writing transaction is no guard: a SELECT and
 // then an UPDATE, in any isolation level, lets a stale write through.
@@ -90,18 +92,22 @@
 // a lock carries (see [fencedstore.Remaining]). A server that is still busy with
 // the holder's statement, or with sending it rows that it does not read, is not
 // idle; on Postgres 17 and later transaction_timeout bounds that too.
-// [BusyError] names the server processes; pg_terminate_backend ends them.
+// [BusyError] names the server processes, and [Store.Evict] ends them.
+//
+// A claim waits for the transactions that have the guard when it is queued, and
+// for none that begins later: with 16 connections at work, for 16 transactions
+// at most. A claim that is stale already does not queue.
 //
 // # Rights
 //
-// A role needs USAGE on the schema fencedstore and EXECUTE on four of its
+// A role needs USAGE on the schema fencedstore and EXECUTE on five of its
 // functions, nothing on its table:
 //
 //	GRANT USAGE ON SCHEMA fencedstore TO app;
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
-//	  fencedstore.guard, fencedstore.holders TO app;
+//	  fencedstore.guard, fencedstore.guard_many, fencedstore.holders TO app;
 //
-// [Store.Check] says which are missing. The name of the schema is fixed. Whoever
+// [Store.Check] says which are missing. [Store.Evict] needs more and says what. The name of the schema is fixed. Whoever
 // may execute claim can lock others out of a resource by claiming a huge fence.
 //
 // # Poolers
