@@ -115,7 +115,7 @@
 // Locks and settings are those of one transaction, so that transaction pooling
 // is fine, in the execution modes of pgx that the pooler supports: exec and
 // simple_protocol anywhere, cache_statement where the pooler keeps prepared
-// statements apart. Only migrations need a session, see package
+// statements apart. Migrations need no session either, see package
 // migrations/migrate.
 //
 // Batches are one round trip once the connection knows the statements; in the
