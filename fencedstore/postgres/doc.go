@@ -113,10 +113,13 @@
 // # Poolers
 //
 // Locks and settings are those of one transaction, so that transaction pooling
-// is fine, in the execution modes of pgx that the pooler supports: exec and
-// simple_protocol anywhere, cache_statement where the pooler keeps prepared
-// statements apart. Migrations need no session either, see package
-// migrations/migrate.
+// is fine, and so it is for package migrations/migrate. Of pgx's execution
+// modes, exec, simple_protocol and cache_describe work behind every pooler, and
+// cache_statement, the default, behind one that keeps the prepared statements of
+// its clients apart: PgBouncer from 1.21 on with max_prepared_statements. An
+// older one makes it fail, never half and never as a success. describe_exec
+// works for all calls of this package, but not for the application's own
+// statements outside transactions, which may meet another client's.
 //
 // Batches are one round trip once the connection knows the statements; in the
 // modes cache_statement, cache_describe and describe_exec pgx describes new ones
