@@ -47,11 +47,10 @@ func (s sharing) claim(ctx context.Context) error {
 }
 
 // A row lock that is shared lets newcomers pass those who wait to write it, so
-// that one transaction after the other keeps a claim waiting. The guard queues
-// behind the claim.
-func TestGuardDoesNotOvertakeAWaitingClaim(t *testing.T) {
+// that one transaction after the other keeps a claim waiting.
+func TestSharedRowLockLetsNewcomersPassAWaitingClaim(t *testing.T) {
 	t.Parallel()
-	s, pool := setUp(t)
+	_, pool := setUp(t)
 	naive := newSharing(t, pool)
 	older, err := naive.begin(t.Context())
 	if err != nil {
@@ -78,24 +77,31 @@ func TestGuardDoesNotOvertakeAWaitingClaim(t *testing.T) {
 	if err := errors.Join(older.Commit(t.Context()), <-done); err != nil {
 		t.Fatal(err)
 	}
+}
 
+// The guard queues behind the claim.
+func TestGuardDoesNotOvertakeAWaitingClaim(t *testing.T) {
+	t.Parallel()
+	const guards = 10
+	s, pool := setUp(t)
 	f := claimed(t, s, "r", 1)
 	patient := newStore(t, pool, &postgres.Options{LockTimeout: within})
 	holder := stuck(t, pool, f)
+	done := make(chan error, 1)
 	go func() { done <- patient.Claim(t.Context(), f) }()
 	untilQueued(t, pool, 1)
-	behind := make(chan error, 10)
-	for range 10 {
+	behind := make(chan error, guards)
+	for range guards {
 		go func() { _, err := s.Exec(t.Context(), f, "select 1"); behind <- err }()
 	}
-	untilQueued(t, pool, 11)
+	untilQueued(t, pool, 1+guards)
 	if len(behind) != 0 {
 		t.Error("a guard passed the claim")
 	}
 	if err := errors.Join(holder.Commit(t.Context()), <-done); err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
+	for range guards {
 		if err := <-behind; err != nil {
 			t.Error(err)
 		}
@@ -151,15 +157,15 @@ func passed(tb testing.TB, watch *pgxpool.Pool, conns, tries int, most int64, wo
 	for range tries {
 		began := ended.Load()
 		testenv.Eventually(tb, within, "traffic flows", func() bool { return ended.Load() > began+int64(conns) })
-		counts = append(counts, passedOne(ctx, tb, watch, &ended, most, claim))
+		counts = append(counts, passedOne(tb, watch, &ended, most, claim))
 	}
 	slices.Sort(counts)
 	return counts
 }
 
-func passedOne(ctx context.Context, tb testing.TB, watch *pgxpool.Pool, ended *atomic.Int64, most int64, claim func(ctx context.Context) error) int64 {
+func passedOne(tb testing.TB, watch *pgxpool.Pool, ended *atomic.Int64, most int64, claim func(ctx context.Context) error) int64 {
 	tb.Helper()
-	ctx, giveUp := context.WithTimeout(ctx, within)
+	ctx, giveUp := context.WithTimeout(tb.Context(), within)
 	defer giveUp()
 	done := make(chan error, 1)
 	go func() { done <- claim(ctx) }()

@@ -136,7 +136,7 @@ func pgBouncerConfig(server *url.URL, port int, settings []string) string {
 	lines := []string{
 		"[databases]", "* = " + target,
 		"[pgbouncer]", "listen_addr = 127.0.0.1", "listen_port = " + strconv.Itoa(port), "unix_socket_dir =",
-		"auth_type = any", "pool_mode = transaction", "ignore_startup_parameters = extra_float_digits",
+		"auth_type = any", "pool_mode = transaction",
 	}
 	return strings.Join(append(lines, settings...), "\n") + "\n"
 }
