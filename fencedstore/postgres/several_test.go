@@ -77,16 +77,27 @@ func TestSeveralResourcesAreGuardedTogether(t *testing.T) {
 				refusedMany(t, work, pool, key, fs, i, fence(newest.Resource, 6), fencedstore.ErrStale)
 				refusedMany(t, work, pool, key, fs, i, fence(newest.Resource, 8), fencedstore.ErrNotClaimed)
 				refusedMany(t, work, pool, key, fs, i, fence("never "+newest.Resource, 8), fencedstore.ErrNotClaimed)
+				older, later := newest, newest // another tenure of the same holder
+				older.ID, later.ID = 6, 8
+				refusedMany(t, work, pool, key, fs, i, older, fencedstore.ErrStale)
+				refusedMany(t, work, pool, key, fs, i, later, fencedstore.ErrNotClaimed)
 			}
+			first, second := fence(fs[1].Resource, 6), fence(fs[2].Resource, 8)
+			refusedMany(t, work, pool, key, []fencedstore.Fence{fs[0], {}, second}, 1, first, fencedstore.ErrStale)
+			refusedMany(t, work, pool, key, []fencedstore.Fence{second, {}, fs[0]}, 1, first, fencedstore.ErrNotClaimed, second)
 		}
 	}
 }
 
-// refusedMany works with one fence of a good list replaced.
-func refusedMany(tb testing.TB, work many, pool *pgxpool.Pool, key string, fs []fencedstore.Fence, i int, bad fencedstore.Fence, want error) {
+// refusedMany works with one fence of a list replaced by a bad one, which is
+// what the error must be about, unless blamed says otherwise.
+func refusedMany(tb testing.TB, work many, pool *pgxpool.Pool, key string, fs []fencedstore.Fence, i int, bad fencedstore.Fence, want error, blamed ...fencedstore.Fence) {
 	tb.Helper()
 	fs = slices.Clone(fs)
 	fs[i] = bad
+	if blamed != nil {
+		bad = blamed[0]
+	}
 	err := work(tb.Context(), fs, key+" refused")
 	var stale *fencedstore.StaleError
 	var reused *fencedstore.FenceReusedError
