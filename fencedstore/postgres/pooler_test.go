@@ -198,3 +198,32 @@ func TestShortTimeoutsOfTheUserEndTheWait(t *testing.T) {
 		holder = stuck(t, pool, f)
 	}
 }
+
+// A database's own default level reaches every session of the pooler, where no
+// client has asked for it.
+func TestDefaultIsolationBehindAPooler(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
+		direct := database(t)
+		watch := openPool(t, direct, maxConns(1))
+		run(t, watch, "insert into kv values ('n', '0')")
+		run(t, watch, "alter database "+watch.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
+		bouncer := testenv.NewPgBouncer(t, direct, "server_round_robin = 1", "default_pool_size = 2")
+		if got := bouncer.Do(t, direct, "show transaction_isolation")[0][0]; got != level {
+			t.Fatalf("the level is %s, want %s", got, level)
+		}
+		pool := openPool(t, bouncer.URL(t, direct), execMode(pgx.QueryExecModeExec))
+		s := newStore(t, pool, nil)
+		f := claimed(t, s, "r", 1)
+		if err := everyWrite(t.Context(), s, pool, f); err != nil {
+			t.Errorf("%s: %v", level, err)
+		}
+		claimed(t, s, "r", 2)
+		if err := everyWrite(t.Context(), s, pool, f); !errors.Is(err, fencedstore.ErrStale) {
+			t.Errorf("%s: stale: %v", level, err)
+		}
+		if got := value(t, watch, "n"); got != "5" {
+			t.Errorf("%s: counted %s writes, want 5", level, got)
+		}
+	}
+}

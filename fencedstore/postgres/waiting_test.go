@@ -110,33 +110,38 @@ func TestGuardDoesNotOvertakeAWaitingClaim(t *testing.T) {
 
 // Behind 16 connections of 5 ms transactions a claim waits for those that it
 // finds, not for those that follow. Both designs run in one test, on the same
-// server; what is compared is how many transactions end while a claim waits,
-// which a slow machine does not change.
+// server; what is compared is how many transactions end while a claim waits. A
+// busy machine leaves gaps in the traffic through which some claims of the
+// simple design get at once: it has more tries.
 func TestClaimWaitsForWhatItFindsAndNotForTraffic(t *testing.T) {
 	t.Parallel()
-	const conns, tries, most = 16, 5, 50 * 16
+	const (
+		conns = 16
+		bound = 3 * conns // those that it found, and those whose end was counted late
+		far   = 3 * bound
+	)
 	url := database(t)
 	traffic := openPool(t, url, maxConns(conns))
 	watch := openPool(t, url, maxConns(4))
 	f := claimed(t, newStore(t, watch, nil), "r", 1)
 	naive, ours := newSharing(t, traffic), newStore(t, traffic, nil)
 	claimer := newStore(t, watch, &postgres.Options{LockTimeout: within})
-	shared := passed(t, watch, conns, tries, most, naive.work, sharing{watch}.claim)
-	guarded := passed(t, watch, conns, tries, most,
+	shared := passed(t, watch, conns, 50, far, naive.work, sharing{watch}.claim)
+	guarded := passed(t, watch, conns, 8, far,
 		func(ctx context.Context) error { _, err := ours.Exec(ctx, f, "select pg_sleep(0.005)"); return err },
 		func(ctx context.Context) error { return claimer.Claim(ctx, f) })
 	t.Logf("transactions that ended while a claim waited: %v behind guards, %v behind FOR SHARE", guarded, shared)
-	// those that it found, and those whose end was counted late
-	if worst := guarded[tries-1]; worst > 3*conns {
+	if worst := slices.Max(guarded); worst > bound {
 		t.Errorf("a claim waited for %d transactions of %d connections", worst, conns)
 	}
-	if 3*guarded[tries/2] > shared[tries/2] {
-		t.Errorf("the median of FOR SHARE, %d, is not 3 times ours, %d", shared[tries/2], guarded[tries/2])
+	if worst := slices.Max(shared); worst <= far {
+		t.Errorf("FOR SHARE let at most %d pass in %d tries, want more than %d", worst, len(shared), far)
 	}
 }
 
 // passed counts, for each of some claims, the transactions of steady traffic
-// that end while it waits, sorted. It gives a claim up after most of them.
+// that end while it waits. It stops after a claim that has waited for more than
+// most of them, which it gives up.
 func passed(tb testing.TB, watch *pgxpool.Pool, conns, tries int, most int64, work, claim func(ctx context.Context) error) []int64 {
 	tb.Helper()
 	ctx, stop := context.WithCancel(tb.Context())
@@ -154,12 +159,11 @@ func passed(tb testing.TB, watch *pgxpool.Pool, conns, tries int, most int64, wo
 		})
 	}
 	var counts []int64
-	for range tries {
+	for len(counts) < tries && (len(counts) == 0 || counts[len(counts)-1] <= most) {
 		began := ended.Load()
 		testenv.Eventually(tb, within, "traffic flows", func() bool { return ended.Load() > began+int64(conns) })
 		counts = append(counts, passedOne(tb, watch, &ended, most, claim))
 	}
-	slices.Sort(counts)
 	return counts
 }
 
