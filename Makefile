@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
+.PHONY: help demo test compat lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -16,10 +16,14 @@ demo: ## run the billing example: a stalled worker wakes up and is refused
 test: ## install what is missing where possible, run every test, say what was not run
 	internal/testenv/test.sh
 
+compat: ## run the Postgres guard on every driver and ORM, a module of its own
+	cd compat && go test -race -shuffle=on ./...
+
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) fmt --diff ./...
 	cd bench && ../$(LINT) run --allow-parallel-runners ./...
+	cd compat && ../$(LINT) run --allow-parallel-runners ./...
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...

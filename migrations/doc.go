@@ -19,7 +19,10 @@
 //
 //	GRANT USAGE ON SCHEMA fencedstore TO app;
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
-//	  fencedstore.guard, fencedstore.holders TO app;
+//	  fencedstore.guard, fencedstore.guard_many, fencedstore.holders TO app;
+//
+// fencedstore.evict ends other sessions: it is for operators, and needs its
+// owner to be a member of pg_signal_backend.
 //
 // Whoever may execute claim can lock everybody else out of a resource by
 // claiming a huge fence: grant it to the fenced services only. Do not let their

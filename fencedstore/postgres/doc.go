@@ -30,6 +30,8 @@
 //   - [Store.Exec], one statement in one round trip
 //   - [Store.Repo], the DBTX of code that sqlc generates, fence from the context
 //   - [Guard] and [GuardSQL], inside a transaction of the caller's
+//   - [Store.InTxMany], [Store.SendBatchMany], [GuardMany] and [GuardManySQL],
+//     for work on several resources in one transaction
 //
 // A check that is not part of the writing transaction is no guard: a SELECT and
 // then an UPDATE, in any isolation level, lets a stale write through.
@@ -153,27 +155,34 @@
 // a lock carries (see [fencedstore.Remaining]). A server that is still busy with
 // the holder's statement, or with sending it rows that it does not read, is not
 // idle; on Postgres 17 and later transaction_timeout bounds that too.
-// [BusyError] names the server processes; pg_terminate_backend ends them.
+// [BusyError] names the server processes, and [Store.Evict] ends them.
+//
+// A claim waits for the transactions that have the guard when it is queued, and
+// for none that begins later: with 16 connections at work, for 16 transactions
+// at most. A claim that is stale already does not queue.
 //
 // # Rights
 //
-// A role needs USAGE on the schema fencedstore and EXECUTE on four of its
+// A role needs USAGE on the schema fencedstore and EXECUTE on five of its
 // functions, nothing on its table:
 //
 //	GRANT USAGE ON SCHEMA fencedstore TO app;
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
-//	  fencedstore.guard, fencedstore.holders TO app;
+//	  fencedstore.guard, fencedstore.guard_many, fencedstore.holders TO app;
 //
-// [Store.Check] says which are missing. The name of the schema is fixed. Whoever
+// [Store.Check] says which are missing. [Store.Evict] needs more and says what. The name of the schema is fixed. Whoever
 // may execute claim can lock others out of a resource by claiming a huge fence.
 //
 // # Poolers
 //
 // Locks and settings are those of one transaction, so that transaction pooling
-// is fine, in the execution modes of pgx that the pooler supports: exec and
-// simple_protocol anywhere, cache_statement where the pooler keeps prepared
-// statements apart. Only migrations need a session, see package
-// migrations/migrate.
+// is fine, and so it is for package migrations/migrate. Of pgx's execution
+// modes, exec, simple_protocol and cache_describe work behind every pooler, and
+// cache_statement, the default, behind one that keeps the prepared statements of
+// its clients apart: PgBouncer from 1.21 on with max_prepared_statements. An
+// older one makes it fail, never half and never as a success. describe_exec
+// works for all calls of this package, but not for the application's own
+// statements outside transactions, which may meet another client's.
 //
 // Batches are one round trip once the connection knows the statements; in the
 // modes cache_statement, cache_describe and describe_exec pgx describes new ones

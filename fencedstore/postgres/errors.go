@@ -24,7 +24,9 @@ const (
 
 	codeSerialization     = "40001"
 	codeCompletionUnknown = "40003"
+	codeActiveTransaction = "25001"
 	codeIdleTimeout       = "25P03"
+	codePrivilege         = "42501"
 	codeLockTimeout       = "55P03"
 )
 

@@ -56,7 +56,7 @@ func openShop(tb testing.TB, opts *postgres.ProtectOptions) *shop {
 	s := &shop{admin: admin, app: appRole(tb, admin, "app"), fences: map[string]fencedstore.Fence{}}
 	s.store = newStore(tb, s.app, nil)
 	run(tb, admin, "grant usage on schema fencedstore to public")
-	run(tb, admin, "grant execute on function fencedstore.version, fencedstore.claim, fencedstore.guard, fencedstore.enter, fencedstore.holders to public")
+	run(tb, admin, "grant execute on function fencedstore.version, fencedstore.claim, fencedstore.guard, fencedstore.guard_many, fencedstore.enter, fencedstore.holders to public")
 	mustScript(tb, admin, shopTables)
 	for _, table := range []string{"inv", "child", "part", "base"} {
 		if err := postgres.Protect(tb.Context(), admin, table, table, opts); err != nil {

@@ -85,6 +85,32 @@ func TestGuardedWorkNeedsNothingMoreOnAProtectedTable(t *testing.T) {
 	}
 }
 
+func TestSeveralGuardsAtOnceServeProtectedTables(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, nil)
+	fs := []fencedstore.Fence{s.fences["tenant/a"], s.fences["inv"], s.fences["child"]}
+	b := &pgx.Batch{}
+	b.Queue("update inv set v = 1")
+	b.Queue("update tenanted set v = 1 where tenant = 'a'")
+	b.Queue("delete from parent where id = 1")
+	if err := s.store.SendBatchMany(t.Context(), fs, b); err != nil {
+		t.Errorf("SendBatchMany: %v", err)
+	}
+	err := s.store.InTxMany(t.Context(), fs, func(tx pgx.Tx) error {
+		return errors.Join(
+			postgres.GuardMany(t.Context(), tx, fs),
+			execTx(t, tx, "update inv set v = 2"),
+			execTx(t, tx, "insert into tenanted values (55, 'a')"))
+	})
+	if err != nil {
+		t.Errorf("InTxMany: %v", err)
+	}
+	err = s.store.InTxMany(t.Context(), fs, func(tx pgx.Tx) error { return execTx(t, tx, "update part set v = 2") })
+	if !errors.Is(err, fencedstore.ErrNoFence) {
+		t.Errorf("a table of none of them: %v", err)
+	}
+}
+
 func TestGuardOfAnotherResourceIsNoFence(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, nil)
