@@ -50,7 +50,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 
 func newLocker(b backend, o Options, now clock) *Locker {
 	l := &Locker{opts: o, backend: b, now: now, stop: make(chan struct{})}
-	l.scheduler.now = now
+	l.scheduler.init(now)
 	l.scheduler.send = l.renewBatch
 	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
