@@ -154,10 +154,13 @@ func (b *redisBackend) doOnNode(ctx context.Context, c *call) {
 	}
 }
 
-// nodeOf is the primary that has the key.
+// nodeOf is the server that has the key, the primary of it.
 func (b *redisBackend) nodeOf(ctx context.Context, key string) (redis.UniversalClient, error) {
-	if c, ok := b.rdb.(*redis.ClusterClient); ok {
+	switch c := b.rdb.(type) {
+	case *redis.ClusterClient:
 		return c.MasterForKey(ctx, key)
+	case *redis.Ring:
+		return c.GetShardClientForKey(key)
 	}
 	return b.rdb, nil
 }
