@@ -19,6 +19,7 @@ type Locker struct {
 	scheduler scheduler
 	orphanage orphanage
 	ear       ear
+	shards    shards
 	lines     lines
 	stop      chan struct{} // closed by Close
 }
@@ -55,6 +56,7 @@ func newLocker(b backend, o Options, now clock) *Locker {
 	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
 	l.ear.init(l)
+	l.shards.init(l)
 	return l
 }
 
@@ -111,6 +113,7 @@ func (l *Locker) Close() error {
 	s.Unlock()
 	l.gone(ended)
 	l.ear.shut()
+	l.shards.shut()
 	err := l.releaseAll(ended)
 	s.work.Wait()
 	return err

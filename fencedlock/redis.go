@@ -25,6 +25,9 @@ type redisBackend struct {
 	well atomic.Bool
 
 	combiner combiner
+
+	// unsharded says that channels cannot be kept by key.
+	unsharded atomic.Bool
 }
 
 // newRedisBackend takes the caller's client. A *redis.Client by default ignores
