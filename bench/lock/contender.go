@@ -31,6 +31,7 @@ var contenders = []struct {
 	name string
 	make func(addr string, w *wire) (contender, error)
 }{
+	{"bare", contendBare},
 	{"fenced", contendFenced},
 	{"redislock", contendRedislock},
 	{"redsync", contendRedsync},

@@ -23,7 +23,7 @@ func contest(ctx context.Context, p *rounds.Program, addr string) error {
 		for round := range rounds.Pick(p, 5, 1) {
 			for _, i := range p.Perm(len(contenders)) {
 				lock := contenders[i].name
-				if p.Quick && lock != "fenced" {
+				if p.Quick && lock != "fenced" && lock != "bare" {
 					continue
 				}
 				m := match{addr: addr, lock: lock, name: fmt.Sprintf("%s:%s:%d", lock, size, round), waiters: s.waiters}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -41,32 +38,39 @@ func held(ctx context.Context, p *rounds.Program, addr string) error {
 	ways := []string{"fenced", "goroutine each"}
 	for range rounds.Pick(p, 3, 1) {
 		for _, i := range p.Perm(len(ways)) {
-			r, err := holdIn(ctx, addr, ways[i], rounds.Pick(p, 30*time.Second, 5*time.Second))
+			r, err := holdIn(ctx, addr, ways[i], rounds.Pick(p, 30*time.Second, ttl/3))
 			if err != nil {
 				return fmt.Errorf("hold, %s: %w", ways[i], err)
 			}
 			found[ways[i]] = append(found[ways[i]], r)
 		}
 	}
-	figure := func(way string, f func(heldReport) float64) []float64 {
-		var v []float64
-		for _, r := range found[way] {
-			v = append(v, f(r))
-		}
-		return v
-	}
-	ratios := figure(ways[0], heldCPU)
-	for i, under := range figure(ways[1], heldCPU) {
+	ours, theirs := found[ways[0]], found[ways[1]]
+	ratios := heldFigures(ours, heldCPU)
+	for i, under := range heldFigures(theirs, heldCPU) {
 		ratios[i] /= under
 	}
 	p.Report.AtMost("held_cpu_vs_goroutine_each", rounds.SpreadOf(ratios), 0.15)
-	p.Report.AtMost("held_goroutines", rounds.SpreadOf(figure(ways[0], func(r heldReport) float64 { return float64(r.Goroutines) })), 50)
-	p.Report.AtMost("held_lost", rounds.SpreadOf(figure(ways[0], func(r heldReport) float64 { return float64(r.Lost) })), 0)
-	p.Printf("\n%d locks held by one process, renewed every %v: medians of %d rounds\n\n", heldLocks, ttl/3, len(ratios))
+	p.Report.AtMost("held_goroutines", rounds.SpreadOf(heldFigures(ours, func(r heldReport) float64 { return float64(r.Goroutines) })), 50)
+	p.Report.AtMost("held_lost", rounds.SpreadOf(heldFigures(ours, func(r heldReport) float64 { return float64(r.Lost) })), 0)
+	return writeHeld(p, ways, found)
+}
+
+// heldFigures are one figure of every round.
+func heldFigures(list []heldReport, f func(heldReport) float64) []float64 {
+	var v []float64
+	for _, r := range list {
+		v = append(v, f(r))
+	}
+	return v
+}
+
+func writeHeld(p *rounds.Program, ways []string, found map[string][]heldReport) error {
+	p.Printf("\n%d locks held by one process, renewed every %v: medians of %d rounds\n\n", heldLocks, (ttl / 3).Round(time.Millisecond), len(found[ways[0]]))
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(t, "CPU ms/s\tof Redis\tcommands/s\tgoroutines\tresident MB\tlost\t \n")
 	for _, way := range ways {
-		mid := func(f func(heldReport) float64) float64 { return rounds.SpreadOf(figure(way, f)).Mid }
+		mid := func(f func(heldReport) float64) float64 { return rounds.SpreadOf(heldFigures(found[way], f)).Mid }
 		_, _ = fmt.Fprintf(t, "%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t %s\n",
 			mid(func(r heldReport) float64 { return 1e3 * r.CPU.Seconds() / r.For.Seconds() }),
 			mid(func(r heldReport) float64 { return 1e3 * r.Server.Seconds() / r.For.Seconds() }),
@@ -100,7 +104,7 @@ func holdMany(ctx context.Context, o order) (report, error) {
 	rdb := counted(o.Addr, w)
 	defer func() { _ = rdb.Close() }()
 	var lost atomic.Int64
-	take, end := holdEach(rdb, &lost)
+	take, end := holdEach(ctx, rdb, &lost)
 	if o.Lock == "fenced" {
 		l, err := fencedlock.New(rdb, &fencedlock.Options{TTL: ttl, Hooks: &fencedlock.Hooks{
 			Lost: func(_ context.Context, err *fencedlock.LostError) {
@@ -113,12 +117,13 @@ func holdMany(ctx context.Context, o order) (report, error) {
 			return report{}, err
 		}
 		take = func(ctx context.Context, name string) error { _, err := l.Acquire(ctx, name, nil); return err }
-		end = func() { _ = l.Close() }
+		end = func() { _ = l.Close() } //nolint:contextcheck // Close has no context
 	}
 	defer end()
 	if err := takeAll(ctx, o, take); err != nil {
 		return report{}, err
 	}
+	<-time.After(ttl / 3) // by then as many are renewed as are due, all the time
 	h := heldReport{For: o.For}
 	sent, cpu, server := w.sent.Load(), cpuTime(), serverCPU(ctx, rdb)
 	<-time.After(o.For)
@@ -150,8 +155,8 @@ func takeAll(ctx context.Context, o order, take func(context.Context, string) er
 
 // holdEach renews every lock on a goroutine of its own, by a script that compares
 // the holder as redislock's does.
-func holdEach(rdb *redis.Client, lost *atomic.Int64) (take func(context.Context, string) error, end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+func holdEach(ctx context.Context, rdb *redis.Client, lost *atomic.Int64) (take func(context.Context, string) error, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	return func(_ context.Context, name string) error {
 			ok, err := rdb.SetNX(ctx, name, name, ttl).Result()
@@ -166,7 +171,7 @@ func holdEach(rdb *redis.Client, lost *atomic.Int64) (take func(context.Context,
 		}, func() {
 			cancel()
 			wg.Wait()
-			rdb.FlushDB(context.Background()) //nolint:contextcheck // the other has ended
+			rdb.FlushDB(context.WithoutCancel(ctx))
 		}
 }
 
@@ -187,35 +192,4 @@ func renewEach(ctx context.Context, rdb *redis.Client, name string, lost *atomic
 			lost.Add(1)
 		}
 	}
-}
-
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func serverCPU(ctx context.Context, rdb *redis.Client) time.Duration {
-	var sum float64
-	for line := range strings.Lines(rdb.Info(ctx, "cpu").Val()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			v, _ := strconv.ParseFloat(value, 64)
-			sum += v
-		}
-	}
-	return time.Duration(sum * float64(time.Second))
-}
-
-// resident is 0 where the system does not tell.
-func resident() int64 {
-	text, _ := os.ReadFile("/proc/self/statm")
-	if f := strings.Fields(string(text)); len(f) > 1 {
-		pages, _ := strconv.ParseInt(f[1], 10, 64)
-		return pages * int64(os.Getpagesize())
-	}
-	return 0
 }
