@@ -82,8 +82,9 @@ func writeHeld(p *rounds.Program, ways []string, found map[string][]heldReport) 
 	return t.Flush()
 }
 
-// heldCPU is what the locks cost both sides.
-func heldCPU(r heldReport) float64 { return (r.CPU + r.Server).Seconds() / r.For.Seconds() }
+// heldCPU is what a renewal costs both sides. Renewals come in waves, of which a short
+// window has more or fewer, so that CPU time by itself would say little.
+func heldCPU(r heldReport) float64 { return (r.CPU + r.Server).Seconds() / float64(r.Commands) }
 
 func holdIn(ctx context.Context, addr, way string, length time.Duration) (h heldReport, err error) {
 	c, err := muster(ctx, 1)
@@ -123,7 +124,7 @@ func holdMany(ctx context.Context, o order) (report, error) {
 	if err := takeAll(ctx, o, take); err != nil {
 		return report{}, err
 	}
-	<-time.After(ttl / 3) // by then as many are renewed as are due, all the time
+	<-time.After(ttl / 3) // by then renewals are under way
 	h := heldReport{For: o.For}
 	sent, cpu, server := w.sent.Load(), cpuTime(), serverCPU(ctx, rdb)
 	<-time.After(o.For)
