@@ -34,7 +34,7 @@ $(LINT):
 
 bench: bench-lock bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
 
-bench-lock: ## acquire and release against bare scripts and other libraries
+bench-lock: ## free names, one name that many want, and many held, against bare scripts and other libraries
 	cd bench && go run ./lock
 
 bench-postgres: ## guarded writes against bare ones

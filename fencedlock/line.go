@@ -30,6 +30,7 @@ type waiter struct {
 	moved  chan struct{} // has room for one: look where you stand
 	turn   chan struct{} // has room for one: the lock is yours
 	woken  chan answer   // has room for one: a grant by Redis, or with fence 0: ask
+	room   *room         // where it hears of that, of channels kept by key; guarded by shards
 }
 
 // deferral is for how long the first in the line leaves it to the lock that is
