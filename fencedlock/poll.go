@@ -2,6 +2,7 @@ package fencedlock
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func (b *quorumBackend) ask(ctx context.Context, limit time.Duration, cs []*call
 			r.err = &faultError{err: errAvoided}
 			for _, c := range asked {
 				if c.op == opRelease {
-					n.owe(c, true)
+					n.owe(c, math.MaxInt64, true)
 				}
 			}
 			replies <- r
@@ -129,8 +130,8 @@ func (c *call) isFor(i int) bool {
 	if c.ballot == nil || c.op != opRelease && c.op != opKeep {
 		return true
 	}
-	ask, _ := c.ballot.release()
-	return ask.has(i)
+	may, _ := c.ballot.has(i)
+	return may
 }
 
 // count takes r into all polls, and returns how many that has decided.
