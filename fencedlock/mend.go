@@ -3,7 +3,13 @@ package fencedlock
 import (
 	"context"
 	"strings"
+	"time"
 )
+
+// mendIn is when a new lock is renewed for the first time: soon, because there may
+// be nodes that were late to be left by its predecessor, and until they are
+// mended it bears the failure of fewer others.
+func mendIn(ttl time.Duration) time.Duration { return min(ttl/20, time.Second) }
 
 // mend puts locks that were renewed at a majority also into the nodes that do not
 // have them: a lock that is held for long would lose one node after the other
