@@ -46,7 +46,7 @@ func (n *node) run(ctx context.Context, calls []*call) {
 		n.gate.hear()
 	}
 	if n.breaker.done(answered, began.mono, n.b.now().mono) {
-		n.tellBreaker(answered, calls[0].err)
+		n.tellBreaker(ctx, answered, calls[0].err)
 	}
 }
 
@@ -124,10 +124,10 @@ func (c *call) outcome() outcome {
 	return foreign
 }
 
-func (n *node) tellBreaker(answered bool, err error) {
+func (n *node) tellBreaker(ctx context.Context, answered bool, err error) {
 	level, text := slog.LevelWarn, "fencedlock: a node of the quorum does not answer"
 	if answered {
 		level, text = slog.LevelDebug, "fencedlock: a node of the quorum answers again"
 	}
-	n.b.log.Log(context.Background(), level, text, "node", n.name, "err", err)
+	n.b.log.Log(context.WithoutCancel(ctx), level, text, "node", n.name, "err", err)
 }

@@ -290,9 +290,9 @@ func TestQuorumNeedsTheRightToInfo(t *testing.T) {
 	servers, _ := several(t, 3)
 	var with, without []redis.UniversalClient
 	for _, srv := range servers {
-		args := documented(t, "worker", "voter", "secret", "fenced:*")
+		args := documented(t, "worker", "voter", "word", "fenced:*")
 		srv.Do(t, args...)
-		without = append(without, client(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "voter", "secret" }))
+		without = append(without, client(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "voter", "word" }))
 		srv.Do(t, append(documented(t, "worker", "worker", "secret", "fenced:*"), "+info")...)
 		with = append(with, client(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "worker", "secret" }))
 	}

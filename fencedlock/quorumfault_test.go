@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +19,9 @@ import (
 )
 
 // harms are what can happen to a node, and how it ends.
-var harms = map[string]struct{ do, undo func(*testing.T, *testenv.Redis) }{
+var harms = map[string]struct {
+	do, undo func(*testing.T, *testenv.Redis)
+}{
 	"frozen":       {func(t *testing.T, s *testenv.Redis) { t.Helper(); s.Pause(t) }, func(t *testing.T, s *testenv.Redis) { t.Helper(); s.Resume(t) }},
 	"killed":       {func(t *testing.T, s *testenv.Redis) { t.Helper(); s.Kill(t) }, func(t *testing.T, s *testenv.Redis) { t.Helper(); s.Start(t) }},
 	"cut off":      {func(_ *testing.T, s *testenv.Redis) { s.Proxy.Cut() }, func(_ *testing.T, s *testenv.Redis) { s.Proxy.Heal() }},
@@ -67,7 +71,7 @@ func TestTwoOfFiveNodesDoNotMatter(t *testing.T) {
 			for _, srv := range servers[:3] {
 				harm.undo(t, srv)
 			}
-			after := acquireSoon(t, other, "r")
+			after := acquireSoon(t, other)
 			if after.Fence().ID <= k.Fence().ID {
 				t.Errorf("fence %d after %d", after.Fence().ID, k.Fence().ID)
 			}
@@ -98,13 +102,13 @@ func ends(t *testing.T, k *fencedlock.Lock) error {
 }
 
 // acquireSoon acquires as soon as enough nodes are back.
-func acquireSoon(t *testing.T, l *fencedlock.Locker, resource string) (k *fencedlock.Lock) {
+func acquireSoon(t *testing.T, l *fencedlock.Locker) (k *fencedlock.Lock) {
 	t.Helper()
 	var last error
 	testenv.Eventually(t, patience, "the quorum is back", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		k, last = l.Acquire(ctx, resource, nil)
+		k, last = l.Acquire(ctx, "r", nil)
 		return last == nil
 	})
 	return k
@@ -189,7 +193,7 @@ func TestCountersOfFailedAttemptsDoNotLeadBack(t *testing.T) {
 	release(t, first)
 	servers[2].Proxy.Heal()
 	servers[0].Proxy.Refuse()
-	second := acquireSoon(t, quorum(t, clientsOf(t, servers), nil), "r") // knows nothing of the first
+	second := acquireSoon(t, quorum(t, clientsOf(t, servers), nil)) // knows nothing of the first
 	if second.Fence().ID <= first.Fence().ID {
 		t.Errorf("fence %d after %d", second.Fence().ID, first.Fence().ID)
 	}
@@ -211,7 +215,7 @@ func TestASecondMajorityHasAHigherFence(t *testing.T) {
 	servers[2].Start(t)
 	servers[3].Proxy.Heal()
 	servers[4].Proxy.Heal()
-	second := acquireSoon(t, b, "r")
+	second := acquireSoon(t, b)
 	if second.Fence().ID <= first.Fence().ID || first.Err() != nil {
 		t.Errorf("fence %d after %d; the first: %v", second.Fence().ID, first.Fence().ID, first.Err())
 	}
@@ -239,7 +243,7 @@ func TestRestartedNodesDoNotVoteAtOnce(t *testing.T) {
 	if r, err := a.Check(t.Context()); err != nil && !errors.Is(err, fencedlock.ErrUnavailable) || !strings.Contains(r.String(), "votes in") {
 		t.Errorf("Check: %v, %v", r, err)
 	}
-	first := acquireSoon(t, a, "r")
+	first := acquireSoon(t, a)
 	for _, srv := range servers[:3] {
 		srv.Kill(t)
 		srv.Start(t)
@@ -251,7 +255,7 @@ func TestRestartedNodesDoNotVoteAtOnce(t *testing.T) {
 	if err := ends(t, first); err == nil {
 		t.Error("the first is still held")
 	}
-	second := acquireSoon(t, b, "r")
+	second := acquireSoon(t, b)
 	if second.Fence().ID <= first.Fence().ID {
 		t.Errorf("fence %d after %d", second.Fence().ID, first.Fence().ID)
 	}
@@ -273,7 +277,7 @@ func TestALossyQuorumBearsANodeThatForgot(t *testing.T) {
 		t.Errorf("TryAcquire: %v", err)
 	}
 	release(t, first)
-	second := acquireSoon(t, b, "r")
+	second := acquireSoon(t, b)
 	if second.Fence().ID <= first.Fence().ID {
 		t.Errorf("fence %d after %d", second.Fence().ID, first.Fence().ID)
 	}
@@ -338,7 +342,7 @@ func TestTwoMinoritiesHoldNothing(t *testing.T) {
 		for _, p := range proxies[side] {
 			p.Heal()
 		}
-		k := acquireSoon(t, l, "r")
+		k := acquireSoon(t, l)
 		if k.Fence().ID <= last {
 			t.Errorf("fence %d after %d", k.Fence().ID, last)
 		}
@@ -361,7 +365,7 @@ func TestClocksOfNodesThatStepDoNotMatter(t *testing.T) {
 	l, other := quorum(t, clientsOf(t, servers), opts), quorum(t, clientsOf(t, servers), opts)
 	last := int64(0)
 	for _, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0} {
-		k := acquireSoon(t, l, "r") // a lock that was left on a node ends late if its clock goes back
+		k := acquireSoon(t, l) // a lock that was left on a node ends late if its clock goes back
 		if k.Fence().ID <= last {
 			t.Errorf("fence %d after %d", k.Fence().ID, last)
 		}
@@ -373,11 +377,94 @@ func TestClocksOfNodesThatStepDoNotMatter(t *testing.T) {
 		outlive(t, k, 2*ttl)
 		last = k.Fence().ID
 		release(t, k)
-		next := acquireSoon(t, other, "r")
+		next := acquireSoon(t, other)
 		if next.Fence().ID <= last {
 			t.Errorf("fence %d after %d", next.Fence().ID, last)
 		}
 		last = next.Fence().ID
 		release(t, next)
+	}
+}
+
+// TestLateRequestsAreHarmless has a node get everything late: a lock was acquired,
+// released and acquired by another client before.
+func TestLateRequestsAreHarmless(t *testing.T) {
+	t.Parallel()
+	servers, clients := several(t, 3)
+	l, other := quorum(t, clients, nil), quorum(t, clientsOf(t, servers), nil)
+	release(t, acquire(t, l, "warm"))
+	servers[2].Proxy.CutRequests()
+	first := acquire(t, l, "r")
+	release(t, first)
+	second := acquireSoon(t, other)
+	servers[2].Proxy.Heal()
+	testenv.Eventually(t, patience, "the late node has the second lock or none", func() bool {
+		return holders(servers, first.Fence()) == 0
+	})
+	if err := second.Renew(t.Context()); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	release(t, second)
+	third := acquire(t, l, "r")
+	if third.Fence().ID <= second.Fence().ID || second.Fence().ID <= first.Fence().ID {
+		t.Errorf("fences %d, %d, %d", first.Fence().ID, second.Fence().ID, third.Fence().ID)
+	}
+	release(t, third)
+}
+
+// TestContendersTakeTurnsWhileNodesFail has six processes contend for one lock of
+// five nodes, of which one or two are frozen at any time.
+func TestContendersTakeTurnsWhileNodesFail(t *testing.T) {
+	t.Parallel()
+	servers, _ := several(t, 5)
+	store := memstore.New()
+	ctx, cancel := context.WithTimeout(t.Context(), holdFor(t))
+	defer cancel()
+	var wg sync.WaitGroup
+	var inside, last, turns atomic.Int64
+	won := make([]atomic.Int64, 6)
+	for i := range won {
+		l := quorum(t, clientsOf(t, servers), &fencedlock.Options{TTL: 20 * time.Second, NodesPersist: true, Stores: []fencedstore.Claimer{store}})
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				k, err := l.Acquire(ctx, "r", nil)
+				if err != nil {
+					continue // frozen nodes take a while to be avoided
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d inside", n)
+				}
+				if prev := last.Swap(k.Fence().ID); prev >= k.Fence().ID {
+					t.Errorf("fence %d after %d", k.Fence().ID, prev)
+				}
+				if err := store.Write(ctx, k.Fence(), "key", []byte("v")); err != nil && ctx.Err() == nil {
+					t.Errorf("Write: %v", err)
+				}
+				turns.Add(1)
+				won[i].Add(1)
+				inside.Add(-1)
+				if err := k.Release(ctx); err != nil && !errors.Is(err, fencedlock.ErrUnavailable) {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		servers[i%5].Pause(t)
+		wait := time.After(150 * time.Millisecond)
+		<-wait
+		if i > 0 {
+			servers[(i-1)%5].Resume(t)
+		}
+	}
+	wg.Wait()
+	for _, srv := range servers {
+		srv.Resume(t)
+	}
+	t.Logf("%d turns", turns.Load())
+	for i := range won {
+		if won[i].Load() == 0 {
+			t.Errorf("contender %d never had the lock, of %d turns", i, turns.Load())
+		}
 	}
 }

@@ -84,7 +84,8 @@ type fakeNode struct {
 	*memory
 	mu       sync.Mutex
 	born     time.Time
-	restarts uint64
+	restarts int
+	conns    uint64        // how often it was connected to
 	ahead    time.Duration // what is wrong with its wall clock
 }
 
@@ -94,13 +95,14 @@ func (f *fakeNode) restart() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.restarts++
+	f.conns++
 	f.born = time.Now()
 }
 
 func (f *fakeNode) dials() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.restarts
+	return f.conns
 }
 
 func (f *fakeNode) who(context.Context) (identity, error) {
