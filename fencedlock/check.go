@@ -44,7 +44,7 @@ func (s Severity) String() string {
 type Finding struct {
 	Severity Severity
 	// Name is what was looked at, in a word or two that never change: eviction,
-	// persistence, replicas, role, rights, version, clock, cluster.
+	// persistence, replicas, role, rights, version, clock, cluster, quorum.
 	Name string
 	// Node is the address of the server, empty when it is about all of them.
 	Node string
@@ -113,8 +113,10 @@ func (e *CheckError) Is(target error) bool { return target == ErrConfig }
 // persistence that is off, replicas that need not have a write, missing rights,
 // a server that is too old or a replica, clocks that differ by more than a
 // second, slots of a Cluster that nobody serves. It acquires, renews and releases
-// a lock of its own on every server that has locks, and otherwise only reads. What it may not read, it reports
-// as [Unknown]. Call it when the program starts, and log the report.
+// a lock of its own on every server that has locks, and otherwise only reads.
+// What it may not read, it reports as [Unknown]. Of a quorum it looks at each
+// node, and reports those that do not answer, do not vote yet, or are one server
+// under two names. Call it when the program starts, and log the report.
 //
 // Findings are no error unless Options.Strict says so: then it is a
 // *[CheckError], beside the report. Other errors say that Redis cannot be used or
@@ -165,7 +167,11 @@ func (r Report) err(strict Severity) error {
 func (l *Locker) checkNodes(ctx context.Context, r *Report) (unavailable, err error) {
 	b, ok := l.backend.(*redisBackend)
 	if !ok {
-		return l.checkRights(ctx, r, checkResource, ""), nil
+		unavailable = l.checkRights(ctx, r, checkResource, "")
+		if l.quorum != nil {
+			l.checkQuorum(ctx, l.quorum, r)
+		}
+		return unavailable, nil
 	}
 	nodes, err := b.masters(ctx)
 	if err != nil {

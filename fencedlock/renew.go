@@ -20,6 +20,9 @@ func (k *Lock) begin(e lease, now instant) {
 	if e.ttl < k.terms.ttl {
 		k.renewAt = min(k.renewAt, now.mono+e.left(now)/4)
 	}
+	if k.l.quorum != nil {
+		k.renewAt = min(k.renewAt, now.mono+mendIn(k.terms.ttl))
+	}
 	k.answerBy, k.failing, k.fails, k.doubt = 0, nil, 0, 0
 	k.attempt++
 	k.l.scheduler.ready.remove(k)
@@ -52,7 +55,7 @@ func (k *Lock) renewal(now instant) *renewal {
 }
 
 func (k *Lock) renewCall() call {
-	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis()}
+	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis(), ballot: k.ask.ballot}
 }
 
 // inRedis is the value of the key. The mutex is held.
