@@ -72,6 +72,7 @@ var layers = []layer{
 		pkg: "examples/billing", deny: []string{testcontainers, module + "/internal/testenv"},
 		why: "the example shows what a user can write",
 	},
+	{pkg: "internal/model", only: []string{}, why: "it knows the protocols and no code that follows them"},
 	{
 		pkg: "internal/testenv", only: []string{}, testing: true,
 		why: "every package's tests import it, and what tests import gets into the go.sum of users",
