@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
+.PHONY: help demo test model lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -15,6 +15,10 @@ demo: ## run the billing example: a stalled worker wakes up and is refused
 
 test: ## install what is missing where possible, run every test, say what was not run
 	internal/testenv/test.sh
+
+model: ## explore the protocols exhaustively, in Go and in spin; what is wrong is shown step by step
+	go test -count=1 -v ./internal/model
+	docs/protocol/check.sh
 
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
