@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test model lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
+.PHONY: help demo test model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -32,10 +32,13 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $(LINT)
 
-bench: bench-lock bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
+bench: bench-lock bench-quorum bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
 
 bench-lock: ## acquire and release against bare scripts and other libraries
 	cd bench && go run ./lock
+
+bench-quorum: ## acquire and release on five servers, some of them frozen, against redsync
+	cd bench && go run ./quorum
 
 bench-postgres: ## guarded writes against bare ones
 	cd bench && go run ./postgres

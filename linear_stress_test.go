@@ -1,0 +1,221 @@
+package fenced_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fenced-go/fenced/fencedlock"
+	"github.com/fenced-go/fenced/fencedstore"
+	"github.com/fenced-go/fenced/internal/model"
+	"github.com/fenced-go/fenced/internal/testenv"
+)
+
+// servers are those of one lock, and what befalls them.
+type servers struct {
+	nodes  []*testenv.Redis
+	clocks []*testenv.Clock
+	rnd    *rand.Rand
+}
+
+func newServers(t *testing.T, n int) *servers {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	s := &servers{rnd: rand.New(rand.NewPCG(seed, 0))}
+	for range n {
+		clock := testenv.NewClock(t)
+		s.clocks = append(s.clocks, clock)
+		s.nodes = append(s.nodes, testenv.NewRedisWithClock(t, clock))
+	}
+	return s
+}
+
+func (s *servers) open(t *testing.T, stores []fencedstore.Claimer) *fencedlock.Locker {
+	t.Helper()
+	return newLocker(t, s.nodes, stores)
+}
+
+// fault befalls one server, until undo.
+type fault struct {
+	name string
+	do   func(t *testing.T, r *testenv.Redis, c *testenv.Clock)
+	undo func(t *testing.T, r *testenv.Redis, c *testenv.Clock)
+}
+
+var faults = []fault{
+	{
+		"frozen",
+		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Pause(t) },
+		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Resume(t) },
+	},
+	{
+		"cut off",
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Cut() },
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Heal() },
+	},
+	{
+		"heard by nobody",
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.CutReplies() },
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Reset(); r.Proxy.Heal() },
+	},
+	{
+		"slow",
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Delay(20 * time.Millisecond) },
+		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Heal() },
+	},
+	{
+		"dead, then empty",
+		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Kill(t) },
+		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Start(t) },
+	},
+	{
+		"ahead by ten minutes",
+		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, 10*time.Minute) },
+		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, 0) },
+	},
+	{
+		"behind by ten minutes",
+		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, -10*time.Minute) },
+		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, 0) },
+	},
+}
+
+// harm has faults befall one server or several, at most n, until done.
+func (s *servers) harm(t *testing.T, n int, until func()) {
+	t.Helper()
+	var undo []func()
+	var what []string
+	for _, i := range s.rnd.Perm(len(s.nodes))[:1+s.rnd.IntN(n)] {
+		f := faults[s.rnd.IntN(len(faults))]
+		what = append(what, fmt.Sprintf("%d %s", i, f.name))
+		f.do(t, s.nodes[i], s.clocks[i])
+		undo = append(undo, func() { f.undo(t, s.nodes[i], s.clocks[i]) })
+	}
+	t.Logf("servers: %v", what)
+	until()
+	for _, u := range undo {
+		u()
+	}
+}
+
+// forget has all servers lose everything.
+func (s *servers) forget(t *testing.T) {
+	t.Helper()
+	for _, r := range s.nodes {
+		r.Do(t, "FLUSHALL")
+	}
+}
+
+// episodes runs f once, or again and again for as long as FENCED_TEST_SOAK says.
+func episodes(t *testing.T, f func(resource string)) {
+	t.Helper()
+	length := time.Duration(0)
+	if soak := os.Getenv("FENCED_TEST_SOAK"); soak != "" {
+		var err error
+		if length, err = time.ParseDuration(soak); err != nil {
+			t.Fatalf("FENCED_TEST_SOAK: %v", err)
+		}
+	}
+	began := time.Now()
+	for i := 0; i == 0 || time.Since(began) < length; i++ {
+		f(fmt.Sprintf("r%d", i))
+	}
+}
+
+// rounds is how many times servers are harmed in an episode.
+const rounds = 5
+
+// What the lock promises by itself, without a store to correct it.
+func TestFencesOfAQuorumAreUniqueAndRiseWhileAMinorityFails(t *testing.T) {
+	t.Parallel()
+	s := newServers(t, 5)
+	episodes(t, func(resource string) {
+		c := startContest(t, resource, nil, s.open)
+		for range rounds {
+			s.harm(t, 2, func() { c.goesOn(t) })
+			c.goesOn(t)
+		}
+		c.end()
+		c.checkTenures(t)
+		t.Logf("%d tenures", len(c.tenures))
+	})
+}
+
+func TestQuorumAndStoreAreLinearizable(t *testing.T) {
+	t.Parallel()
+	linearizable(t, 5, func(s *servers, t *testing.T, c *contest) {
+		t.Helper()
+		s.harm(t, 2, func() { c.goesOn(t) })
+		s.forget(t)
+	})
+}
+
+// One server that is down stops everybody: its faults end before they go on.
+func TestRedisAndStoreAreLinearizable(t *testing.T) {
+	t.Parallel()
+	linearizable(t, 1, func(s *servers, t *testing.T, _ *contest) {
+		t.Helper()
+		s.harm(t, 1, func() {
+			began := time.Now()
+			testenv.Eventually(t, patience, "the lease has ended", func() bool { return time.Since(began) > ttl })
+		})
+		s.forget(t)
+	})
+}
+
+func linearizable(t *testing.T, n int, harm func(s *servers, t *testing.T, c *contest)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T) register{"memory": newMemRegister, "Postgres": newPGRegister} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServers(t, n)
+			episodes(t, func(resource string) {
+				c := startContest(t, resource, open(t), s.open)
+				for range rounds {
+					harm(s, t, c)
+					c.goesOn(t)
+				}
+				c.end()
+				c.comeBack(t)
+				c.check(t)
+				c.refusesForgeries(t)
+			})
+		})
+	}
+}
+
+// refusesForgeries changes single answers of a true history: none of the results
+// may pass.
+func (h *history) refusesForgeries(t *testing.T) {
+	t.Helper()
+	for what, forge := range map[string]func(in input, out *output) bool{
+		"a stale write": func(in input, out *output) bool {
+			forged := in.op == "write" && out.answer == stale
+			out.answer = done
+			return forged
+		},
+		"a read of what was overwritten": func(in input, out *output) bool {
+			forged := in.op == "read" && out.value != 0
+			out.value = 0
+			return forged
+		},
+		"a refused claim": func(in input, out *output) bool {
+			forged := in.op == "claim" && out.answer == done
+			out.answer = stale
+			return forged
+		},
+	} {
+		if got := h.with(t, what, forge).linearizable(); got != porcupine.Illegal {
+			t.Errorf("%s: %v, want %v", what, got, porcupine.Illegal)
+		}
+	}
+	twice := append(h.tenures[:len(h.tenures):len(h.tenures)], h.tenures[0])
+	if model.Check(twice) == nil {
+		t.Error("a fence issued twice passes")
+	}
+}
