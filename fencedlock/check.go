@@ -44,7 +44,7 @@ func (s Severity) String() string {
 type Finding struct {
 	Severity Severity
 	// Name is what was looked at, in a word or two that never change: eviction,
-	// persistence, replicas, role, rights, version, clock, cluster.
+	// persistence, replicas, role, rights, version, clock, cluster, quorum.
 	Name string
 	// Node is the address of the server, empty when it is about all of them.
 	Node string
@@ -117,7 +117,8 @@ const checkResource = "fencedlock.check"
 // a server that is too old or a replica, clocks that differ by more than a
 // second, slots of a Cluster that nobody serves. It acquires, renews and releases
 // a lock of its own, and otherwise only reads. What it may not read, it reports
-// as [Unknown]. Call it when the program starts, and log the report.
+// as [Unknown]. Of a quorum it looks at each node, and reports those that do not
+// answer, do not vote yet, or are one server under two names. Call it when the program starts, and log the report.
 //
 // Findings are no error unless Options.Strict says so: then it is a
 // *[CheckError], beside the report. Other errors say that Redis cannot be used or
@@ -132,7 +133,8 @@ func (l *Locker) Check(ctx context.Context) (Report, error) {
 	}
 	var r Report
 	unavailable := l.checkRights(ctx, &r)
-	if b, ok := l.backend.(*redisBackend); ok {
+	switch b := l.backend.(type) {
+	case *redisBackend:
 		nodes, err := b.masters(ctx)
 		if err != nil {
 			return r, errors.Join(unavailable, l.failure("check", "", b.explain(err)))
@@ -141,6 +143,8 @@ func (l *Locker) Check(ctx context.Context) (Report, error) {
 		for _, n := range nodes {
 			l.probe(ctx, n).into(&r)
 		}
+	case *quorumBackend:
+		l.checkQuorum(ctx, b, &r)
 	}
 	if ctx.Err() != nil {
 		return r, &abandonedError{op: "check", errs: []error{ended(ctx)}}

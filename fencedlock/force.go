@@ -75,7 +75,7 @@ func (l *Locker) takeOver(ctx context.Context, k *Lock, fenceID int64) error {
 	resource := k.fence.Resource
 	c := call{
 		op: opForce, keys: k.ask.keys, forced: forcedKey(k.ask.keys.lock),
-		holder: k.ask.holder, label: k.ask.label, ttl: k.ask.ttl, fence: fenceID,
+		holder: k.ask.holder, label: k.ask.label, ttl: k.ask.ttl, fence: fenceID, ballot: k.ask.ballot,
 	}
 	if err := l.question(ctx, &c, resource); err != nil {
 		k.ran = true

@@ -1,11 +1,4 @@
-local function below(a, b)
-  local x, y = tonumber(a), tonumber(b)
-  if x ~= y then return x < y end -- rounding makes numbers equal, never swaps them
-  if #a ~= #b then return #a < #b end
-  x, y = tonumber(string.sub(a, 1, 10)), tonumber(string.sub(b, 1, 10))
-  if x ~= y then return x < y end
-  return #a > 10 and tonumber(string.sub(a, 11)) < tonumber(string.sub(b, 11))
-end
+-- include below.lua
 
 -- mint returns a fence above every older one: the one proposed, or the next of
 -- the counter. With spare it also reserves as many after it, and returns how

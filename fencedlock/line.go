@@ -225,7 +225,7 @@ func (k *Lock) succeed(old *Lock) bool {
 		return false
 	}
 	k.fence.ID, k.spare, k.value = old.fence.ID+1, old.spare-1, old.inRedis()
-	k.ask.holder, k.ask.label = old.ask.holder, old.ask.label
+	k.ask.holder, k.ask.label, k.ask.ballot = old.ask.holder, old.ask.label, old.ask.ballot
 	k.since = now
 	k.begin(e, now)
 	return true

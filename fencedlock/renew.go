@@ -54,7 +54,7 @@ func (k *Lock) renewal(now instant) *renewal {
 }
 
 func (k *Lock) renewCall() call {
-	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis()}
+	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis(), ballot: k.ask.ballot}
 }
 
 // inRedis is the value of the key. The mutex is held.

@@ -1,0 +1,119 @@
+package fencedlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// node is one server of a quorum.
+type node struct {
+	b       *quorumBackend
+	index   int
+	name    string
+	rdb     *redis.Client // nil in tests without one
+	ask     backend
+	gate    gate
+	breaker breaker
+	debts   debts
+}
+
+// errAvoided is why a node was not asked.
+var errAvoided = errors.New("not asked, because it has just failed to answer")
+
+// run asks n all of calls, which are its own copies. The caller has entered the
+// breaker.
+func (n *node) run(ctx context.Context, calls []*call) {
+	began := n.b.now()
+	if n.admitted(ctx, calls, began) {
+		if len(calls) == 1 {
+			n.ask.do(ctx, calls[0])
+		} else {
+			n.ask.batch(ctx, calls)
+		}
+		n.admitted(ctx, calls, began)
+	}
+	n.settle(calls)
+	answered := false
+	for _, c := range calls {
+		fault := asFault(c.err)
+		answered = answered || fault == nil || isReply(fault)
+	}
+	if answered {
+		n.gate.hear()
+	}
+	if n.breaker.done(answered, began.mono, n.b.now().mono) {
+		n.tellBreaker(answered, calls[0].err)
+	}
+}
+
+// isReply reports that the server did answer, if only that it cannot.
+func isReply(fault *faultError) bool {
+	var reply redis.Error
+	return errors.As(fault, &reply)
+}
+
+// admitted has votes counted only of a node that may vote. What it has accepted
+// already by then is an unknown outcome.
+func (n *node) admitted(ctx context.Context, calls []*call, began instant) bool {
+	if op := calls[0].op; op != opPropose && op != opMend {
+		return true
+	}
+	err := n.gate.open(ctx, began.mono)
+	if err == nil {
+		err = n.b.twice(n)
+	}
+	if err == nil {
+		return true
+	}
+	for _, c := range calls {
+		accepted := c.answer.verdict == granted || c.answer.verdict == renewed
+		if c.err != nil && !accepted {
+			continue // it has its own error
+		}
+		if accepted {
+			c.wrote = true
+		}
+		c.answer, c.err = answer{}, err
+	}
+	return false
+}
+
+// settle takes note of what the node now has.
+func (n *node) settle(calls []*call) {
+	for _, c := range calls {
+		if c.ballot == nil {
+			continue
+		}
+		fault := asFault(c.err)
+		lost := fault != nil && fault.ran || c.wrote || errors.Is(c.err, ErrUnexpectedReply)
+		switch c.op {
+		case opPropose, opForce, opMend:
+			accepted := c.err == nil && (c.answer.verdict == granted || c.answer.verdict == renewed)
+			if c.ballot.answered(n.index, c.newest, accepted, lost) {
+				n.owe(c, lost)
+			}
+		case opRelease:
+			if c.err == nil {
+				c.ballot.released(n.index, c.answer.verdict == released)
+			} else {
+				n.owe(c, true)
+			}
+		case opKeep:
+			if c.err == nil && c.answer.verdict == released {
+				c.ballot.released(n.index, true)
+			}
+		default:
+		}
+	}
+}
+
+func (n *node) tellBreaker(answered bool, err error) {
+	level, text := slog.LevelWarn, "fencedlock: a node of the quorum does not answer"
+	if answered {
+		level, text = slog.LevelDebug, "fencedlock: a node of the quorum answers again"
+	}
+	n.b.log.Log(context.Background(), level, text, "node", n.name, "err", err)
+}
