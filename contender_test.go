@@ -209,7 +209,7 @@ func newLocker(t *testing.T, nodes []*testenv.Redis, stores []fencedstore.Claime
 	opts := &fencedlock.Options{TTL: ttl, Stores: stores}
 	locker, err := fencedlock.New(clients[0], opts)
 	if len(nodes) > 1 {
-		t.Fatal("later")
+		locker, err = fencedlock.NewQuorum(clients, opts)
 	}
 	if err != nil {
 		t.Fatal(err)
