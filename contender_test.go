@@ -104,13 +104,13 @@ type contender struct {
 // turn acquires, reads, writes and releases. Then it writes once more, as one who
 // has not noticed that it has lost the lock.
 func (c *contender) turn(ctx context.Context, resource string) (fencedstore.Fence, error) {
-	call := c.h.now()
+	began := c.h.now()
 	k, err := c.locker.Acquire(ctx, resource, nil)
 	if err != nil {
 		return fencedstore.Fence{}, err
 	}
 	f := k.Fence()
-	c.h.keep(c.client, input{op: "acquire", fence: f}, output{answer: done}, call)
+	c.h.keep(c.client, input{op: "acquire", fence: f}, output{answer: done}, began)
 	c.use(ctx, f)
 	_ = k.Release(ctx)
 	c.write(ctx, f)
@@ -189,9 +189,9 @@ func (c *contest) end() {
 // comeBack has the first holder of all go on, as if nothing had happened since.
 func (c *contest) comeBack(t *testing.T) {
 	t.Helper()
-	for _, op := range c.ops {
-		if in := op.Input.(input); in.op == "acquire" {
-			c.any.use(t.Context(), in.fence)
+	for _, call := range c.calls {
+		if call.in.op == "acquire" {
+			c.any.use(t.Context(), call.in.fence)
 			return
 		}
 	}

@@ -23,11 +23,19 @@ import (
 type history struct {
 	moments atomic.Int64
 	mu      sync.Mutex
-	ops     []porcupine.Operation
+	calls   []call
 	tenures []model.Tenure
 }
 
-// input is one call. The value is what it wrote, unique in its history.
+// call is one of them.
+type call struct {
+	client       int
+	in           input
+	out          output
+	began, ended int64
+}
+
+// input is what was asked for. The value is what it wrote, unique in its history.
 type input struct {
 	op    string // "acquire", "claim", "write" or "read"
 	fence fencedstore.Fence
@@ -70,25 +78,25 @@ func (h *history) now() int64 { return h.moments.Add(1) }
 
 // record does something and keeps it.
 func (h *history) record(client int, in input, do func() (int64, error)) error {
-	call := h.now()
+	began := h.now()
 	value, err := do()
-	h.keep(client, in, output{answerOf(err), value}, call)
+	h.keep(client, in, output{answerOf(err), value}, began)
 	return err
 }
 
-func (h *history) keep(client int, in input, out output, call int64) {
-	op := porcupine.Operation{ClientId: client, Input: in, Output: out, Call: call, Return: h.now()}
-	switch out.answer {
-	case failed:
+func (h *history) keep(client int, in input, out output, began int64) {
+	c := call{client, in, out, began, h.now()}
+	if out.answer == failed {
 		return
-	case unknown:
-		op.Return = math.MaxInt64
+	}
+	if out.answer == unknown {
+		c.ended = math.MaxInt64
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, op)
+	h.calls = append(h.calls, c)
 	if in.op == "acquire" {
-		h.tenures = append(h.tenures, model.Tenure{Asked: op.Call, Got: op.Return, Fence: in.fence.ID})
+		h.tenures = append(h.tenures, model.Tenure{Asked: c.began, Got: c.ended, Fence: in.fence.ID})
 	}
 }
 
@@ -103,9 +111,14 @@ type resourceState struct {
 var resourceModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{resourceState{}} },
 	Step: func(state, in, out any) []any {
-		return resourceStep(state.(resourceState), in.(input), out.(output))
+		s, isState := state.(resourceState)
+		i, isInput := in.(input)
+		o, isOutput := out.(output)
+		if !isState || !isInput || !isOutput {
+			panic(fmt.Sprintf("%T, %T, %T", state, in, out))
+		}
+		return resourceStep(s, i, o)
 	},
-	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%v: %v", in, out) },
 }
 
 // resourceStep returns the states that an answer is possible in, afterwards.
@@ -120,6 +133,15 @@ func resourceStep(s resourceState, in input, out output) []any {
 		return []any{after}
 	}
 	return nil
+}
+
+// replace makes one answer another, if it was that.
+func (o *output) replace(old, by answer) bool {
+	if o.answer != old {
+		return false
+	}
+	o.answer = by
+	return true
 }
 
 // does is the right answer to a call, and the state after it.
@@ -148,7 +170,11 @@ func (s resourceState) does(in input, read int64) (answer, resourceState) {
 func (h *history) linearizable() porcupine.CheckResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return porcupine.CheckOperationsTimeout(resourceModel.ToModel(), h.ops, patience)
+	ops := make([]porcupine.Operation, len(h.calls))
+	for i, c := range h.calls {
+		ops[i] = porcupine.Operation{ClientId: c.client, Input: c.in, Output: c.out, Call: c.began, Return: c.ended}
+	}
+	return porcupine.CheckOperationsTimeout(resourceModel.ToModel(), ops, patience)
 }
 
 // checkTenures checks what the lock promises by itself.
@@ -169,31 +195,29 @@ func (h *history) check(t *testing.T) {
 	if got := h.linearizable(); got != porcupine.Ok {
 		t.Errorf("linearizable: %v, want %v", got, porcupine.Ok)
 	}
-	t.Logf("%d calls checked in %v: %v", len(h.ops), time.Since(began).Round(time.Millisecond), h.count())
+	t.Logf("%d calls checked in %v: %v", len(h.calls), time.Since(began).Round(time.Millisecond), h.count())
 }
 
 // count counts answers by call, for the log and to see that a run had what it is
 // about.
 func (h *history) count() map[string]int {
 	n := map[string]int{}
-	for _, op := range h.ops {
-		n[op.Input.(input).op+" "+string(op.Output.(output).answer)]++
+	for _, c := range h.calls {
+		n[c.in.op+" "+string(c.out.answer)]++
 	}
 	return n
 }
 
-// with is a copy with the first call changed that change accepts.
-func (h *history) with(t *testing.T, what string, change func(in input, out *output) bool) *history {
+// with is a copy with the first call forged that forge accepts.
+func (h *history) with(t *testing.T, what string, forge func(c *call) bool) *history {
 	t.Helper()
-	changed := &history{ops: slices.Clone(h.ops), tenures: h.tenures}
-	for i, op := range changed.ops {
-		out := op.Output.(output)
-		if change(op.Input.(input), &out) {
-			changed.ops[i].Output = out
-			return changed
+	forged := &history{calls: slices.Clone(h.calls), tenures: h.tenures}
+	for i := range forged.calls {
+		if forge(&forged.calls[i]) {
+			return forged
 		}
 	}
-	t.Fatalf("there is %s in no call of %v", what, h.count())
+	t.Fatalf("there is nothing to make %s of in %v", what, h.count())
 	return nil
 }
 

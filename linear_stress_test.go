@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestFencesOfAQuorumAreUniqueAndRiseWhileAMinorityFails(t *testing.T) {
 
 func TestQuorumAndStoreAreLinearizable(t *testing.T) {
 	t.Parallel()
-	linearizable(t, 5, func(s *servers, t *testing.T, c *contest) {
+	linearizable(t, 5, func(t *testing.T, s *servers, c *contest) {
 		t.Helper()
 		s.harm(t, 2, func() { c.goesOn(t) })
 		s.forget(t)
@@ -158,7 +159,7 @@ func TestQuorumAndStoreAreLinearizable(t *testing.T) {
 // One server that is down stops everybody: its faults end before they go on.
 func TestRedisAndStoreAreLinearizable(t *testing.T) {
 	t.Parallel()
-	linearizable(t, 1, func(s *servers, t *testing.T, _ *contest) {
+	linearizable(t, 1, func(t *testing.T, s *servers, _ *contest) {
 		t.Helper()
 		s.harm(t, 1, func() {
 			began := time.Now()
@@ -168,7 +169,7 @@ func TestRedisAndStoreAreLinearizable(t *testing.T) {
 	})
 }
 
-func linearizable(t *testing.T, n int, harm func(s *servers, t *testing.T, c *contest)) {
+func linearizable(t *testing.T, n int, harm func(t *testing.T, s *servers, c *contest)) {
 	t.Helper()
 	for name, open := range map[string]func(t *testing.T) register{"memory": newMemRegister, "Postgres": newPGRegister} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +178,7 @@ func linearizable(t *testing.T, n int, harm func(s *servers, t *testing.T, c *co
 			episodes(t, func(resource string) {
 				c := startContest(t, resource, open(t), s.open)
 				for range rounds {
-					harm(s, t, c)
+					harm(t, s, c)
 					c.goesOn(t)
 				}
 				c.end()
@@ -193,28 +194,24 @@ func linearizable(t *testing.T, n int, harm func(s *servers, t *testing.T, c *co
 // may pass.
 func (h *history) refusesForgeries(t *testing.T) {
 	t.Helper()
-	for what, forge := range map[string]func(in input, out *output) bool{
-		"a stale write": func(in input, out *output) bool {
-			forged := in.op == "write" && out.answer == stale
-			out.answer = done
-			return forged
+	for what, forge := range map[string]func(c *call) bool{
+		"an accepted stale write": func(c *call) bool {
+			return c.in.op == "write" && c.out.replace(stale, done)
 		},
-		"a read of what was overwritten": func(in input, out *output) bool {
-			forged := in.op == "read" && out.value != 0
-			out.value = 0
-			return forged
+		"a refused claim of a newer fence": func(c *call) bool {
+			return c.in.op == "claim" && c.out.replace(done, stale)
 		},
-		"a refused claim": func(in input, out *output) bool {
-			forged := in.op == "claim" && out.answer == done
-			out.answer = stale
-			return forged
+		"a read of what was overwritten": func(c *call) bool {
+			overwritten := c.in.op == "read" && c.out.value != 0
+			c.out.value = 0
+			return overwritten
 		},
 	} {
 		if got := h.with(t, what, forge).linearizable(); got != porcupine.Illegal {
 			t.Errorf("%s: %v, want %v", what, got, porcupine.Illegal)
 		}
 	}
-	twice := append(h.tenures[:len(h.tenures):len(h.tenures)], h.tenures[0])
+	twice := append(slices.Clip(h.tenures), h.tenures[0])
 	if model.Check(twice) == nil {
 		t.Error("a fence issued twice passes")
 	}
