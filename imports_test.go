@@ -18,14 +18,14 @@ const module = "github.com/fenced-go/fenced"
 
 // Modules that cost their importers something.
 const (
-	goRedis         = "github.com/redis/go-redis"
-	miniredis       = "github.com/alicebob/miniredis"
-	pgxModule       = "github.com/jackc/pgx"
-	goose           = "github.com/pressly/goose"
-	aws             = "github.com/aws"
-	gofakes3        = "github.com/johannesboyne/gofakes3"
-	testcontainers  = "github.com/testcontainers"
-	porcupineModule = "github.com/anishathalye/porcupine"
+	goRedis        = "github.com/redis/go-redis"
+	miniredis      = "github.com/alicebob/miniredis"
+	pgxModule      = "github.com/jackc/pgx"
+	goose          = "github.com/pressly/goose"
+	aws            = "github.com/aws"
+	gofakes3       = "github.com/johannesboyne/gofakes3"
+	testcontainers = "github.com/testcontainers"
+	porcupineMod   = "github.com/anishathalye/porcupine"
 )
 
 // layer is one package and what may be below it.
@@ -226,8 +226,8 @@ func TestOnlyTheRootImportsTestcontainers(t *testing.T) {
 		}) {
 			t.Errorf("the tests of %s use containers: a hundred modules would be in the go.sum of every user", path)
 		}
-		if slices.ContainsFunc(below(g, path+".test"), func(dep string) bool { return within(dep, porcupineModule) }) {
-			t.Errorf("the tests of %s import %s; histories are checked at the root, where no user pays for it", path, porcupineModule)
+		if slices.ContainsFunc(below(g, path+".test"), func(dep string) bool { return within(dep, porcupineMod) }) {
+			t.Errorf("the tests of %s import %s; histories are checked at the root, where no user pays for it", path, porcupineMod)
 		}
 	}
 }

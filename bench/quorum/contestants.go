@@ -34,13 +34,31 @@ func fenced(clients []redis.UniversalClient) (acquire, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context, name string) (release, error) {
+	take := func(ctx context.Context, name string) (release, error) {
 		k, err := l.Acquire(ctx, name, nil)
 		if err != nil {
 			return nil, err
 		}
 		return k.Release, nil
-	}, l.Close, nil
+	}
+	return take, l.Close, nil
+}
+
+// voting waits until servers vote, which they do not right after their start.
+func voting(ctx context.Context, take acquire) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		release, err := take(ctx, "ready")
+		if err == nil {
+			return release(ctx)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 var errNotHeld = errors.New("the lock is not where it was expected")
