@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,13 +22,14 @@ type servers struct {
 	nodes  []*testenv.Redis
 	clocks []*testenv.Clock
 	rnd    *rand.Rand
+	faults []fault // that befall them
 }
 
 func newServers(t *testing.T, n int) *servers {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s := &servers{rnd: rand.New(rand.NewPCG(seed, 0))}
+	s := &servers{rnd: rand.New(rand.NewPCG(seed, 0)), faults: slices.Concat(keepingFaults, losingFaults)}
 	for range n {
 		clock := testenv.NewClock(t)
 		s.clocks = append(s.clocks, clock)
@@ -48,7 +50,8 @@ type fault struct {
 	undo func(t *testing.T, r *testenv.Redis, c *testenv.Clock)
 }
 
-var faults = []fault{
+// Those after which a server still has its data.
+var keepingFaults = []fault{
 	{
 		"frozen",
 		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Pause(t) },
@@ -70,11 +73,6 @@ var faults = []fault{
 		func(_ *testing.T, r *testenv.Redis, _ *testenv.Clock) { r.Proxy.Heal() },
 	},
 	{
-		"dead, then empty",
-		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Kill(t) },
-		func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Start(t) },
-	},
-	{
 		"ahead by ten minutes",
 		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, 10*time.Minute) },
 		func(t *testing.T, _ *testenv.Redis, c *testenv.Clock) { t.Helper(); c.Set(t, 0) },
@@ -86,13 +84,19 @@ var faults = []fault{
 	},
 }
 
+var losingFaults = []fault{{
+	"dead, then empty",
+	func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Kill(t) },
+	func(t *testing.T, r *testenv.Redis, _ *testenv.Clock) { t.Helper(); r.Start(t) },
+}}
+
 // harm has faults befall one server or several, at most n, until done.
 func (s *servers) harm(t *testing.T, n int, until func()) {
 	t.Helper()
 	var undo []func()
 	var what []string
 	for _, i := range s.rnd.Perm(len(s.nodes))[:1+s.rnd.IntN(n)] {
-		f := faults[s.rnd.IntN(len(faults))]
+		f := s.faults[s.rnd.IntN(len(s.faults))]
 		what = append(what, fmt.Sprintf("%d %s", i, f.name))
 		f.do(t, s.nodes[i], s.clocks[i])
 		undo = append(undo, func() { f.undo(t, s.nodes[i], s.clocks[i]) })
@@ -135,7 +139,29 @@ const rounds = 5
 func TestFencesOfAQuorumAreUniqueAndRiseWhileAMinorityFails(t *testing.T) {
 	t.Parallel()
 	s := newServers(t, 5)
+	episodes(t, s.contestFences(t))
+}
+
+// With the counters of all servers far ahead of the clocks of all callers every
+// proposal is made from what another one has heard, so that they often collide.
+func TestFencesOfAQuorumAreUniqueAndRiseWithClocksFarBehind(t *testing.T) {
+	t.Parallel()
+	s := newServers(t, 5)
+	s.faults = keepingFaults // a server that forgets needs clocks
+	contest := s.contestFences(t)
 	episodes(t, func(resource string) {
+		ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+		for _, r := range s.nodes {
+			r.Do(t, "SET", "fenced:{"+resource+"}:fence", ahead)
+		}
+		contest(resource)
+	})
+}
+
+// contestFences returns an episode with nothing but the lock.
+func (s *servers) contestFences(t *testing.T) func(resource string) {
+	t.Helper()
+	return func(resource string) {
 		c := startContest(t, resource, nil, s.open)
 		for range rounds {
 			s.harm(t, 2, func() { c.goesOn(t) })
@@ -144,7 +170,7 @@ func TestFencesOfAQuorumAreUniqueAndRiseWhileAMinorityFails(t *testing.T) {
 		c.end()
 		c.checkTenures(t)
 		t.Logf("%d tenures", len(c.tenures))
-	})
+	}
 }
 
 func TestQuorumAndStoreAreLinearizable(t *testing.T) {
