@@ -198,17 +198,17 @@ func (c *contest) comeBack(t *testing.T) {
 }
 
 // newLocker is a Locker on one server or a quorum, with clients of its own.
-func newLocker(t *testing.T, nodes []*testenv.Redis, stores []fencedstore.Claimer) *fencedlock.Locker {
+func newLocker(t *testing.T, addrs []string, stores []fencedstore.Claimer) *fencedlock.Locker {
 	t.Helper()
 	var clients []redis.UniversalClient
-	for _, r := range nodes {
-		rdb := redis.NewClient(&redis.Options{Addr: r.Addr()})
+	for _, addr := range addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { _ = rdb.Close() })
 		clients = append(clients, rdb)
 	}
 	opts := &fencedlock.Options{TTL: ttl, Stores: stores}
 	locker, err := fencedlock.New(clients[0], opts)
-	if len(nodes) > 1 {
+	if len(addrs) > 1 {
 		locker, err = fencedlock.NewQuorum(clients, opts)
 	}
 	if err != nil {

@@ -241,7 +241,7 @@ func TestStoreThatDoesNotCheckIsFoundOut(t *testing.T) {
 		porcupine.Ok: newMemRegister(t), porcupine.Illegal: &lax{},
 	} {
 		h := &history{}
-		locker := newLocker(t, []*testenv.Redis{testenv.NewRedis(t)}, []fencedstore.Claimer{recorder{store, h, 0}})
+		locker := newLocker(t, []string{testenv.NewRedis(t).Addr()}, []fencedstore.Claimer{recorder{store, h, 0}})
 		older, newer := &contender{h, 0, locker, store}, &contender{h, 1, locker, store}
 		f, err := older.turn(t.Context(), resource)
 		if err != nil {

@@ -38,9 +38,24 @@ func newServers(t *testing.T, n int) *servers {
 	return s
 }
 
+// farthest is the longest way of a Locker to a server.
+const farthest = 10 * time.Millisecond
+
+// open makes a Locker which is nearer to some servers than to others, so that
+// those who ask at the same time do not come in the same order everywhere.
 func (s *servers) open(t *testing.T, stores []fencedstore.Claimer) *fencedlock.Locker {
 	t.Helper()
-	return newLocker(t, s.nodes, stores)
+	var addrs []string
+	for _, r := range s.nodes {
+		way, err := testenv.NewProxy(r.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = way.Close() })
+		way.Delay(time.Duration(s.rnd.Int64N(int64(farthest))))
+		addrs = append(addrs, way.Addr())
+	}
+	return newLocker(t, addrs, stores)
 }
 
 // fault befalls one server, until undo.
