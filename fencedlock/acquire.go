@@ -97,7 +97,7 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 		if err := l.quorum.accepts(&t); err != nil {
 			return nil, err
 		}
-		k.ask.ballot = new(ballot)
+		k.ask.ballot = newBallot(len(l.quorum.nodes))
 	}
 	return k, nil
 }

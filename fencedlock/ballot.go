@@ -5,80 +5,115 @@ import (
 	"sync"
 )
 
-// nodeSet is a set of nodes by their index.
-type nodeSet uint64
-
-func (s nodeSet) has(i int) bool     { return s>>i&1 == 1 }
-func (s nodeSet) with(i int) nodeSet { return s | 1<<i }
-func (s nodeSet) less(i int) nodeSet { return s &^ (1 << i) }
-
 // ballot is what the nodes of a quorum may have of one holder. Answers come late,
 // or not at all: what is not wanted any more by then is taken back behind the
 // caller's back.
 type ballot struct {
-	mu      sync.Mutex
-	mine    nodeSet // may have the lock
-	unsure  nodeSet // of those, where a question was lost
-	pending nodeSet // of those, where a question is under way
-	gaveUp  nodeSet // confirmed that the lock was there, and is gone
-	void    int64   // proposals up to this one are not wanted any more
-	newest  int64   // of the fences that were granted or reserved
+	mu     sync.Mutex
+	at     []vote // by node
+	void   int64  // proposals up to this one are not wanted any more
+	newest int64  // of the fences that were granted or reserved
 }
+
+// vote is what one node may have.
+type vote struct {
+	proposal int64 // the newest that it has accepted, or may have; 0 for none
+	pending  int   // questions under way
+	unsure   bool  // the answer to one was lost
+	gaveUp   bool  // it confirmed that the lock was there and is gone
+}
+
+// outcome is what a question has done to a node.
+type outcome uint8
+
+const (
+	accepted outcome = iota + 1
+	unknown          // the answer is lost
+	refused          // it changed nothing
+	foreign          // it changed nothing, and nothing of ours is there
+)
+
+func newBallot(nodes int) *ballot { return &ballot{at: make([]vote, nodes)} }
 
 // ask takes note of a question that may put the lock into a node.
 func (b *ballot) ask(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mine, b.pending = b.mine.with(i), b.pending.with(i)
+	b.at[i].pending++
 }
 
-// answered takes note of the answer, and reports whether the lock is to be taken
-// back there.
-func (b *ballot) answered(i int, proposal int64, accepted, lost bool) (unwanted bool) {
+// answered takes note of the answer. It reports whether the lock is to be taken
+// back at the node, up to which proposal, and whether a question may still be on
+// its way.
+func (b *ballot) answered(i int, proposal int64, o outcome) (upTo int64, unsure, unwanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pending = b.pending.less(i)
+	v := &b.at[i]
+	v.pending--
 	switch {
-	case (accepted || lost) && proposal <= b.void:
-		b.mine, b.unsure = b.mine.less(i), b.unsure.less(i)
-		return true
-	case lost:
-		b.unsure = b.unsure.with(i)
-	case !accepted && !b.unsure.has(i):
-		b.mine = b.mine.less(i)
+	case o == accepted:
+		v.proposal = max(v.proposal, proposal)
+	case o == unknown:
+		v.proposal, v.unsure = max(v.proposal, proposal), true
+	case o == foreign && proposal > v.proposal && !v.unsure:
+		v.proposal = 0
 	}
-	return false
+	if v.pending == 0 && v.proposal > 0 && v.proposal <= b.void {
+		return b.void, v.forget(), true
+	}
+	return 0, false, false
 }
 
-// giveUp makes proposals up to the given one unwanted, and returns the nodes
-// where they are to be taken back; those with a question under way follow.
-func (b *ballot) giveUp(proposal int64) (back, unsure nodeSet) {
+// forget leaves the node to others, and reports whether the answer to a question
+// was lost.
+func (v *vote) forget() (unsure bool) {
+	unsure = v.unsure
+	v.proposal, v.unsure = 0, false
+	return unsure
+}
+
+// giveUp makes proposals up to the given one unwanted, and returns the nodes where
+// they are to be taken back; those with a question under way follow.
+func (b *ballot) giveUp(proposal int64) (back, unsure []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.void = max(b.void, proposal)
-	back = b.mine &^ b.pending
-	unsure = b.unsure & back
-	b.mine, b.unsure = b.mine&^back, b.unsure&^back
+	for i := range b.at {
+		v := &b.at[i]
+		if v.pending > 0 || v.proposal == 0 || v.proposal > b.void {
+			continue
+		}
+		if v.forget() {
+			unsure = append(unsure, i)
+		} else {
+			back = append(back, i)
+		}
+	}
 	return back, unsure
 }
 
-// release makes everything unwanted, and returns the nodes to ask, and those that
-// have confirmed before.
-func (b *ballot) release() (ask, gaveUp nodeSet) {
+// release makes everything unwanted.
+func (b *ballot) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.void = math.MaxInt64
-	return b.mine, b.gaveUp
+}
+
+// has reports whether the lock may be at a node, and whether the node has
+// confirmed that it is gone.
+func (b *ballot) has(i int) (may, gaveUp bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := &b.at[i]
+	return v.pending > 0 || v.proposal > 0, v.gaveUp
 }
 
 // released takes note of a confirmed release.
 func (b *ballot) released(i int, wasThere bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mine, b.unsure = b.mine.less(i), b.unsure.less(i)
-	if wasThere {
-		b.gaveUp = b.gaveUp.with(i)
-	}
+	b.at[i].forget()
+	b.at[i].gaveUp = b.at[i].gaveUp || wasThere
 }
 
 // won takes note of a fence that a majority has accepted.

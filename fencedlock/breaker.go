@@ -10,6 +10,9 @@ const (
 	// first failure, and after many in a row.
 	firstAvoid = 50 * time.Millisecond
 	maxAvoid   = 2 * time.Second
+	// slow is how long a node may answer nothing at all before it is avoided,
+	// without waiting for a question to fail.
+	slow = 100 * time.Millisecond
 	// maxPending bounds the questions that wait for one node.
 	maxPending = 4096
 )
@@ -22,25 +25,31 @@ type breaker struct {
 	since   time.Duration // when the last failure was counted
 	retry   time.Duration // from when one may try
 	pending int
+	silent  time.Duration // since when it has answered nothing of what is pending
 }
 
 // well reports that the node may be asked by everybody.
-func (b *breaker) well() bool {
+func (b *breaker) well(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.fails == 0
+	return b.fails == 0 && !b.isSlow(now)
 }
+
+func (b *breaker) isSlow(now time.Duration) bool { return b.pending > 0 && now-b.silent > slow }
 
 // enter asks whether a question may be sent now. Force sends it to a node that is
 // avoided. done is to follow when it may.
 func (b *breaker) enter(now time.Duration, force bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pending >= maxPending || b.fails > 0 && !force && now < b.retry {
+	switch {
+	case b.pending >= maxPending, !force && b.isSlow(now), !force && b.fails > 0 && now < b.retry:
 		return false
-	}
-	if b.fails > 0 {
+	case b.fails > 0:
 		b.retry = now + b.avoid()
+	}
+	if b.pending == 0 {
+		b.silent = now
 	}
 	b.pending++
 	return true
@@ -61,7 +70,7 @@ func (b *breaker) done(answered bool, began, now time.Duration) (changed bool) {
 	switch {
 	case answered:
 		changed = b.fails > 0
-		b.fails = 0
+		b.fails, b.silent = 0, now
 	case b.fails == 0 || began >= b.since:
 		changed = b.fails == 0
 		b.fails++

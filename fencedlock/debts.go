@@ -2,7 +2,6 @@ package fencedlock
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 )
@@ -25,16 +24,13 @@ type debts struct {
 
 const maxDebts = 10_000
 
-// owe has the node take back what it may have accepted from c, soon and for as
-// long as that can last.
-func (n *node) owe(c *call, unsure bool) {
+// owe has the node take back what it may have accepted of the holder of c up to a
+// proposal, soon and for as long as that can last.
+func (n *node) owe(c *call, upTo int64, unsure bool) {
 	now := n.b.now().mono
 	d := &debt{
-		call:  call{op: opWithdraw, keys: c.keys, holder: c.holder, newest: c.newest},
+		call:  call{op: opWithdraw, keys: c.keys, holder: c.holder, newest: upTo},
 		until: now + min(time.Duration(c.ttl)*time.Millisecond, orphanLife), due: now, twice: unsure,
-	}
-	if c.op == opRelease || c.newest == 0 {
-		d.newest = math.MaxInt64
 	}
 	s, key := &n.debts, c.keys.lock+" "+c.holder
 	s.mu.Lock()

@@ -3,13 +3,19 @@ package fencedlock
 import (
 	"context"
 	"strings"
+	"time"
 )
+
+// mendIn is when a new lock is renewed for the first time: soon, because there may
+// be nodes that were late to be left by its predecessor, and until they are
+// mended it bears the failure of fewer others.
+func mendIn(ttl time.Duration) time.Duration { return min(ttl/20, time.Second) }
 
 // mend puts locks that were renewed at a majority also into the nodes that do not
 // have them: a lock that is held for long would lose one node after the other
 // otherwise, each time one of them is replaced or cut off for longer than the
 // TTL. What is mended counts from the next renewal on.
-func (b *quorumBackend) mend(polls []poll) {
+func (b *quorumBackend) mend(ctx context.Context, polls []poll) {
 	missing := make(map[*node][]*call)
 	for i := range polls {
 		p := &polls[i]
@@ -35,9 +41,7 @@ func (b *quorumBackend) mend(polls []poll) {
 			c.voted(n.index)
 		}
 		b.spawn(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), budget(calls[0].ttl))
-			defer cancel()
-			n.run(ctx, calls)
+			n.run(detached(ctx, budget(calls[0].ttl)), calls) //nolint:contextcheck // it is derived from ctx
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,7 +46,7 @@ func (n *node) run(ctx context.Context, calls []*call) {
 		n.gate.hear()
 	}
 	if n.breaker.done(answered, began.mono, n.b.now().mono) {
-		n.tellBreaker(answered, calls[0].err)
+		n.tellBreaker(ctx, answered, calls[0].err)
 	}
 }
 
@@ -81,25 +82,22 @@ func (n *node) admitted(ctx context.Context, calls []*call, began instant) bool 
 	return false
 }
 
-// settle takes note of what the node now has.
+// settle takes note of what the node now has, and takes back what is not wanted.
 func (n *node) settle(calls []*call) {
 	for _, c := range calls {
 		if c.ballot == nil {
 			continue
 		}
-		fault := asFault(c.err)
-		lost := fault != nil && fault.ran || c.wrote || errors.Is(c.err, ErrUnexpectedReply)
 		switch c.op {
 		case opPropose, opForce, opMend:
-			accepted := c.err == nil && (c.answer.verdict == granted || c.answer.verdict == renewed)
-			if c.ballot.answered(n.index, c.newest, accepted, lost) {
-				n.owe(c, lost)
+			if upTo, unsure, unwanted := c.ballot.answered(n.index, c.newest, c.outcome()); unwanted {
+				n.owe(c, upTo, unsure)
 			}
 		case opRelease:
 			if c.err == nil {
 				c.ballot.released(n.index, c.answer.verdict == released)
 			} else {
-				n.owe(c, true)
+				n.owe(c, math.MaxInt64, true)
 			}
 		case opKeep:
 			if c.err == nil && c.answer.verdict == released {
@@ -110,10 +108,26 @@ func (n *node) settle(calls []*call) {
 	}
 }
 
-func (n *node) tellBreaker(answered bool, err error) {
+// outcome is what the question has done to the node that answered it.
+func (c *call) outcome() outcome {
+	fault := asFault(c.err)
+	switch {
+	case fault != nil && fault.ran, c.wrote, errors.Is(c.err, ErrUnexpectedReply):
+		return unknown
+	case c.err != nil:
+		return refused
+	case c.answer.verdict == granted, c.answer.verdict == renewed:
+		return accepted
+	case c.answer.verdict == behind:
+		return refused
+	}
+	return foreign
+}
+
+func (n *node) tellBreaker(ctx context.Context, answered bool, err error) {
 	level, text := slog.LevelWarn, "fencedlock: a node of the quorum does not answer"
 	if answered {
 		level, text = slog.LevelDebug, "fencedlock: a node of the quorum answers again"
 	}
-	n.b.log.Log(context.Background(), level, text, "node", n.name, "err", err)
+	n.b.log.Log(context.WithoutCancel(ctx), level, text, "node", n.name, "err", err)
 }

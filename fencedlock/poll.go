@@ -2,6 +2,7 @@ package fencedlock
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func (b *quorumBackend) ask(ctx context.Context, limit time.Duration, cs []*call
 			r.err = &faultError{err: errAvoided}
 			for _, c := range asked {
 				if c.op == opRelease {
-					n.owe(c, true)
+					n.owe(c, math.MaxInt64, true)
 				}
 			}
 			replies <- r
@@ -56,7 +57,7 @@ func (b *quorumBackend) ask(ctx context.Context, limit time.Duration, cs []*call
 			}
 			within := bounded(ctx, limit)
 			within.free = true // an answer that nobody waits for is still wanted
-			b.spawn(func() {
+			b.spawn(func() { //nolint:contextcheck // callContext is derived from ctx
 				n.run(within, asked)
 				replies <- r
 			})
@@ -74,9 +75,9 @@ func (c *call) voted(i int) {
 
 // fewAreWell reports that too many nodes are avoided: then every one is asked.
 func (b *quorumBackend) fewAreWell() bool {
-	well := 0
+	well, now := 0, b.now().mono
 	for _, n := range b.nodes {
-		if n.breaker.well() {
+		if n.breaker.well(now) {
 			well++
 		}
 	}
@@ -121,7 +122,7 @@ func (b *quorumBackend) batch(ctx context.Context, cs []*call) {
 			open = 0
 		}
 	}
-	b.mend(polls)
+	b.mend(ctx, polls)
 }
 
 // isFor says that node i is to be asked: a lock is given back where it may be.
@@ -129,8 +130,8 @@ func (c *call) isFor(i int) bool {
 	if c.ballot == nil || c.op != opRelease && c.op != opKeep {
 		return true
 	}
-	ask, _ := c.ballot.release()
-	return ask.has(i)
+	may, _ := c.ballot.has(i)
+	return may
 }
 
 // count takes r into all polls, and returns how many that has decided.

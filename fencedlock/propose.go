@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -175,6 +176,10 @@ func (r *round) count(c *call, x reply) {
 		return
 	}
 	a := x.calls[0].answer
+	if a.fence > maxFence-2*turnsReserved { // nothing could follow it
+		r.errs = append(r.errs, NodeError{Node: x.n.name, Err: c.broken("counter")})
+		return
+	}
 	c.seen = max(c.seen, a.fence)
 	switch a.verdict {
 	case granted:
@@ -187,11 +192,14 @@ func (r *round) count(c *call, x reply) {
 }
 
 // leads says who goes on when several have got some nodes and none a majority:
-// the one with the most, of equals the one that proposed less. All see the same
-// split, so that all but one withdraw. Nobody who could have a majority, with the
+// the one with the most, of equals the one that proposed less, and of those who
+// proposed the same one by chance. All see the same split, so that all but one withdraw. Nobody who could have a majority, with the
 // nodes that have not answered, is competed with.
 func (r *round) leads() bool {
 	fence, votes := r.top()
+	if r.granted == votes && r.fence == fence {
+		return rand.N(2) == 0
+	}
 	return r.granted > votes || r.granted == votes && r.fence < fence
 }
 
@@ -217,11 +225,10 @@ func (r *round) inTheWay(b *quorumBackend) answer {
 // given fence.
 func (b *quorumBackend) giveBack(c *call, upTo int64) {
 	back, unsure := c.ballot.giveUp(upTo)
-	q := *c
-	q.op, q.newest = opPropose, upTo
-	for i, n := range b.nodes {
-		if back.has(i) {
-			n.owe(&q, unsure.has(i))
-		}
+	for _, i := range back {
+		b.nodes[i].owe(c, upTo, false)
+	}
+	for _, i := range unsure {
+		b.nodes[i].owe(c, upTo, true)
 	}
 }

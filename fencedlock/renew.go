@@ -20,6 +20,9 @@ func (k *Lock) begin(e lease, now instant) {
 	if e.ttl < k.terms.ttl {
 		k.renewAt = min(k.renewAt, now.mono+e.left(now)/4)
 	}
+	if k.l.quorum != nil {
+		k.renewAt = min(k.renewAt, now.mono+mendIn(k.terms.ttl))
+	}
 	k.answerBy, k.failing, k.fails, k.doubt = 0, nil, 0, 0
 	k.attempt++
 	k.l.scheduler.watch(k, k.next(now))

@@ -22,6 +22,7 @@ func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 	for name, source := range map[string]string{
 		"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "grant": grantLua,
 		"force": forceLua, "inspect": inspectLua, "keep": keepLua, "why": whyLua,
+		"propose": proposeLua, "withdraw": withdrawLua, "mend": mendLua,
 	} {
 		found := calls.FindAllStringSubmatch(source, -1)
 		if len(found) == 0 || len(found) != strings.Count(source, "redis.") {

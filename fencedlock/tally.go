@@ -28,9 +28,9 @@ func newPoll(b *quorumBackend, c *call) poll {
 		c.newest = c.fence
 	}
 	if c.ballot != nil && (c.op == opRelease || c.op == opKeep) {
-		_, gaveUp := c.ballot.release()
+		c.ballot.release()
 		for i := range b.nodes {
-			if gaveUp.has(i) {
+			if _, gaveUp := c.ballot.has(i); gaveUp {
 				p.yes++ // it has said so before
 			}
 		}

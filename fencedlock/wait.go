@@ -112,6 +112,9 @@ func (k *Lock) pollIn(polls int) time.Duration {
 			d = min(d, a.ttl)
 		}
 	}
+	if k.l.quorum != nil {
+		return time.Millisecond + jitter(d) // nobody is woken, and nobody is first
+	}
 	return time.Millisecond + d*7/8 + jitter(d/8)
 }
 

@@ -10,10 +10,8 @@ local lock = redis.call('GET', KEYS[1])
 if not lock then return 'absent' end
 local holder, fence = string.match(lock, '^([^:]+):([1-9]%d*):')
 if holder ~= ARGV[1] then return 'taken' end
-if #ARGV[2] < 19 then
-  -- include below.lua
+-- include below.lua
 
-  if below(ARGV[2], fence) then return 'taken' end
-end
+if below(ARGV[2], fence) then return 'taken' end
 redis.call('DEL', KEYS[1])
 return 'released'
