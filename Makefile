@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat lint fmt bench bench-lock bench-postgres bench-s3 soak cover fuzz
+.PHONY: help demo test compat model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -19,6 +19,10 @@ test: ## install what is missing where possible, run every test, say what was no
 compat: ## run the Postgres guard on every driver and ORM, a module of its own
 	cd compat && go test -race -shuffle=on ./...
 
+model: ## explore the protocols exhaustively, in Go and in spin; what is wrong is shown step by step
+	go test -count=1 -v ./internal/model
+	docs/protocol/check.sh
+
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) fmt --diff ./...
@@ -32,10 +36,13 @@ $(LINT):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $(LINT)
 
-bench: bench-lock bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
+bench: bench-lock bench-quorum bench-postgres bench-s3 ## compare with peers and with bare Redis, Postgres and S3; QUICK=1 for a look
 
 bench-lock: ## free names, one name that many want, and many held, against bare scripts and other libraries
 	cd bench && go run ./lock
+
+bench-quorum: ## acquire and release on five servers, some of them frozen, against redsync
+	cd bench && go run ./quorum
 
 bench-postgres: ## guarded writes against bare ones
 	cd bench && go run ./postgres
