@@ -77,8 +77,10 @@ func (k *Lock) tellAcquired(a Acquisition) {
 	}
 }
 
+// tellContended names no fence ID: who waits has none, and may be handed one at
+// this moment.
 func (k *Lock) tellContended(err *HeldError) {
-	k.log(slog.LevelDebug, "contended", k.fence, "by", err.FenceID, "holder", err.Label, "ttl", err.TTL)
+	k.log(slog.LevelDebug, "contended", fencedstore.Fence{Resource: err.Resource}, "by", err.FenceID, "holder", err.Label, "ttl", err.TTL)
 	if h := k.l.opts.Hooks.Contended; h != nil {
 		h(k.values(), err)
 	}
