@@ -1,6 +1,6 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 soak cover fuzz
+.PHONY: help demo test compat model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 compare load soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
@@ -49,6 +49,12 @@ bench-postgres: ## guarded writes against bare ones
 
 bench-s3: ## fenced objects against bare ones
 	cd bench && go run ./s3
+
+compare: ## count what is lost under each lock when holders are paused; QUICK=1 for a look, UPDATE=1 writes the README
+	cd bench && go run ./compare -svg $(if $(UPDATE),../docs/compare.svg -readme ../README.md,compare.svg)
+
+load: ## keep the machine busy for a minute: latencies, no error, nothing that grows; QUICK=1 for ten seconds
+	cd bench && go run ./load
 
 soak: ## run every test in a stress_test.go for SOAK=60s
 	@set -e; for file in $$(find . -name '*stress_test.go'); do \

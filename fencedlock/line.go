@@ -142,7 +142,11 @@ func (ls *lines) inTheWay(w *waiter) *HeldError {
 	if k == nil {
 		return met
 	}
-	return &HeldError{Resource: k.fence.Resource, Label: k.ask.label, TTL: k.Remaining(), FenceID: k.fence.ID}
+	s := &k.l.scheduler
+	s.Lock()
+	id := k.fence.ID // a store may be having it replaced
+	s.Unlock()
+	return &HeldError{Resource: k.fence.Resource, Label: k.ask.label, TTL: k.Remaining(), FenceID: id}
 }
 
 // stand waits in the line, until w is to ask: then both results are zero. turn
