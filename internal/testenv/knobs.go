@@ -54,6 +54,8 @@ func remedy(service string) string {
 		return "run internal/testenv/install.sh, or set FENCED_TEST_S3_SERVER or FENCED_TEST_S3_URL"
 	case "docker":
 		return "start a Docker engine; internal/testenv/images/build.sh makes the images without a registry"
+	case "disk":
+		return "be root on Linux, where file systems can be mounted"
 	default:
 		return "see docs/testing.md"
 	}
