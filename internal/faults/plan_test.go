@@ -110,3 +110,25 @@ func TestRunUndoesWhatItHasDone(t *testing.T) {
 		})
 	}
 }
+
+func TestFaultsWhoseTimeHasPassedAreLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var h faults.History
+		slow := faults.Fault{Name: "slow", Lane: "a", Longest: time.Second, Begin: func() { <-time.After(5 * time.Second) }}
+		quick := faults.Fault{Name: "quick", Lane: "b", Longest: time.Second, Begin: func() {}}
+		steps := []faults.Step{
+			{Fault: &slow, At: time.Second, End: 2 * time.Second},
+			{Fault: &quick, At: 3 * time.Second, End: 4 * time.Second},
+			{Fault: &quick, At: 6 * time.Second, End: 7 * time.Second},
+		}
+		faults.Run(t.Context(), steps, &h)
+		var names []string
+		for _, harm := range h.Harms() {
+			names = append(names, harm.Name)
+		}
+		if want := []string{"slow", "quick"}; !slices.Equal(names, want) {
+			t.Errorf("it did %v, want %v", names, want)
+		}
+	})
+}

@@ -14,8 +14,8 @@ type moment struct {
 }
 
 // Run carries out a plan on the goroutine of the caller, one thing at a time, and
-// records it in h. A fault that takes long to begin or to undo delays what comes
-// after it. Whatever has begun is undone, also when ctx ends.
+// records it in h. Where faults take long to begin or to undo, those are left out
+// whose time has passed. Whatever has begun is undone, also when ctx ends.
 func Run(ctx context.Context, steps []Step, h *History) {
 	var moments []moment
 	for i := range steps {
@@ -28,7 +28,7 @@ func Run(ctx context.Context, steps []Step, h *History) {
 	for _, m := range moments {
 		ended := !until(ctx, start.Add(m.at))
 		switch {
-		case !m.isEnd && !ended:
+		case !m.isEnd && !ended && time.Since(start) <= m.step.End+lateness:
 			began[m.step] = time.Now()
 			m.step.Fault.Begin()
 		case m.isEnd && !began[m.step].IsZero():
@@ -39,6 +39,9 @@ func Run(ctx context.Context, steps []Step, h *History) {
 		}
 	}
 }
+
+// lateness is forgiven: machines are busy.
+const lateness = 250 * time.Millisecond
 
 // until waits for an instant and reports true, or false when ctx has ended.
 func until(ctx context.Context, at time.Time) bool {
