@@ -63,6 +63,10 @@ func (p postgresRegister) read(ctx context.Context, f fencedstore.Fence) (value 
 	return value, err
 }
 
+// inTx is for how long a transaction is left open now and then: a claim that
+// comes meanwhile has to wait.
+const inTx = faultTTL / 10
+
 // write takes any of the ways to write.
 func (p postgresRegister) write(ctx context.Context, f fencedstore.Fence, saw, value string, repeated bool) (err error) {
 	args := []any{f.Resource, value, saw, f.ID, digest(f.Holder)}
@@ -76,9 +80,9 @@ func (p postgresRegister) write(ctx context.Context, f fencedstore.Fence, saw, v
 		err = p.SendBatch(ctx, f, b)
 	default:
 		err = p.InTx(ctx, f, func(tx pgx.Tx) error {
-			rest(ctx, rand.N(5*time.Millisecond))
+			rest(ctx, rand.N(inTx))
 			_, err := tx.Exec(ctx, registerWrite, args...)
-			rest(ctx, rand.N(5*time.Millisecond))
+			rest(ctx, rand.N(inTx))
 			return err
 		})
 	}

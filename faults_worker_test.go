@@ -172,8 +172,7 @@ func digest(holder string) string {
 	return fmt.Sprintf("%x", sum[:4])
 }
 
-// tenure is one acquisition. Most holders are stubborn: they work on when their
-// lock has ended, and only the store can stop them.
+// tenure is one acquisition.
 func (w *faultWorker) tenure(ctx context.Context, r *rand.Rand) {
 	o := w.begin(faults.Op{Kind: faults.Acquire, Resource: w.Resources[r.IntN(len(w.Resources))]})
 	within, cancel := context.WithTimeout(ctx, acquireWithin)
@@ -187,16 +186,34 @@ func (w *faultWorker) tenure(ctx context.Context, r *rand.Rand) {
 		pause(ctx)
 		return
 	}
-	defer func() {
+	release := func() {
 		o := w.begin(faults.Op{Kind: faults.Release, Resource: o.Resource, Fence: o.Fence, Holder: o.Holder})
 		w.end(o, lock.Release(ctx))
-	}()
+	}
 	work, stop := lock.Context(context.WithoutCancel(ctx))
 	defer stop()
-	if r.IntN(4) > 0 {
+	switch r.IntN(4) {
+	case 0: // it ends with its lock
+	case 1: // it goes on, and the store still knows when the lease ends
 		work = context.WithoutCancel(work)
+	default: // the store knows nothing but the fence
+		work = context.WithoutCancel(ctx)
 	}
+	if r.IntN(2) == 0 {
+		w.work(work, r, lock.Fence())
+		release()
+		return
+	}
+	// The lock goes while the work goes on, as it does for a holder that does not
+	// know what has become of it.
+	var gone sync.WaitGroup
+	after := time.Duration(r.Int64N(int64(faultTTL / 4)))
+	gone.Go(func() {
+		rest(ctx, after)
+		release()
+	})
 	w.work(work, r, lock.Fence())
+	gone.Wait()
 }
 
 // work reads, and then writes a few times. It ends at the first error.
@@ -210,7 +227,7 @@ func (w *faultWorker) work(ctx context.Context, r *rand.Rand, f fencedstore.Fenc
 	o.Value = saw
 	w.end(o, err)
 	for n := 1 + r.IntN(3); n > 0 && err == nil; n-- {
-		if r.IntN(2) == 0 && !rest(ctx, time.Duration(r.Int64N(int64(faultTTL/2)))) {
+		if r.IntN(2) == 0 && !rest(ctx, time.Duration(r.Int64N(int64(faultTTL/4)))) {
 			return
 		}
 		of.Kind, of.Saw, of.Value = faults.Write, saw, fmt.Sprint(w.Name, "/", w.values.Add(1))

@@ -94,7 +94,7 @@ var sabotages = []sabotage{
 		name:   "the first lease is short",
 		file:   "fencedlock/grant.lua",
 		text:   "if tonumber(ttl) > 500 then ttl = '500' end",
-		caught: []catch{{lockPkg, "TestProcessThatDiesInItsBlockCostsAFirstLease"}},
+		caught: []catch{{lockPkg, "TestStoppedAndKilledProcessesAheadAreOvercome"}},
 	},
 	{
 		name:   "what may have been acquired is given back",
