@@ -31,7 +31,6 @@ type faultRun struct {
 	faults    []faults.Fault
 	setup     faultSetup // of every worker but for its name
 
-	started int
 	workers map[string]*faultProcess
 }
 
@@ -65,6 +64,7 @@ func newFaultRun(t *testing.T) *faultRun {
 		r.length = length
 	}
 	r.setup.Seed, r.setup.Resources = r.seed, r.resources
+	t.Cleanup(r.sayHowToRepeat)
 	return r
 }
 
@@ -98,7 +98,7 @@ func (r *faultRun) start(name string, change func(*faultSetup)) *faultProcess {
 	p.heard.Go(func() {
 		for s := bufio.NewScanner(lines); s.Scan(); {
 			var o faults.Op
-			if json.Unmarshal(s.Bytes(), &o) == nil {
+			if json.Unmarshal(s.Bytes(), &o) == nil { // a kill may cut the last line short
 				r.history.Record(o)
 			}
 		}
@@ -107,16 +107,19 @@ func (r *faultRun) start(name string, change func(*faultSetup)) *faultProcess {
 	return p
 }
 
-// crew starts n workers, which may be paused and killed.
-func (r *faultRun) crew(n int, change func(i int, s *faultSetup)) {
+// crewSize is how many workers there are: one more than two, so that somebody
+// waits while one holds and one is stopped.
+const crewSize = 3
+
+// crew starts the workers, which may be paused and killed. change may be nil.
+func (r *faultRun) crew(change func(i int, s *faultSetup)) {
 	r.Helper()
-	for i := range n {
+	for i := range crewSize {
 		lane := fmt.Sprint("w", i)
 		life := 0
 		start := func() *faultProcess {
-			name := fmt.Sprint(lane, strings.Repeat("'", life))
 			life++
-			return r.start(name, func(s *faultSetup) {
+			return r.start(fmt.Sprint(lane, ".", life), func(s *faultSetup) {
 				if change != nil {
 					change(i, s)
 				}
@@ -132,6 +135,7 @@ func (r *faultRun) crew(n int, change func(i int, s *faultSetup)) {
 				Name: "kill " + lane, Lane: lane,
 				Begin: func() {
 					p.Kill(r)
+					p.heard.Wait()
 					for name, other := range r.workers {
 						if other == p {
 							delete(r.workers, name)
@@ -148,7 +152,6 @@ func (r *faultRun) crew(n int, change func(i int, s *faultSetup)) {
 func (r *faultRun) run() {
 	r.Helper()
 	steps := faults.Plan(r.seed, r.length, r.faults)
-	defer r.sayHowToRepeat()
 	faults.Run(r.Context(), steps, &r.history)
 	healed := time.Now()
 	idle := r.awaitLife(healed)
@@ -225,7 +228,6 @@ func (r *faultRun) judge(account faults.Account) {
 	if r.history.Count(faults.Write, faults.Done) == 0 {
 		r.Error("nothing was written: the run shows nothing")
 	}
-	r.sayHowToRepeat()
 }
 
 func (r *faultRun) sayHowToRepeat() {

@@ -27,9 +27,9 @@ func (r *faultRun) withPostgres(p *testenv.Postgres) env {
 
 // ownWays gives every worker a way of its own to a server, so that one can be cut
 // off while the others are not.
-func ownWays(r *faultRun, to, addr string, n int) []*testenv.Proxy {
+func ownWays(r *faultRun, to, addr string) []*testenv.Proxy {
 	r.Helper()
-	ways := make([]*testenv.Proxy, n)
+	ways := make([]*testenv.Proxy, crewSize)
 	for i := range ways {
 		p, err := testenv.NewProxy(addr)
 		if err != nil {
@@ -42,10 +42,6 @@ func ownWays(r *faultRun, to, addr string, n int) []*testenv.Proxy {
 	return ways
 }
 
-// crewSize is how many workers there are: one more than two, so that somebody
-// waits while one holds and one is stopped.
-const crewSize = 3
-
 func TestFaultsOnOneRedisAndPostgres(t *testing.T) {
 	t.Parallel()
 	r := newFaultRun(t)
@@ -54,9 +50,9 @@ func TestFaultsOnOneRedisAndPostgres(t *testing.T) {
 	e := r.withPostgres(postgres)
 	r.harm(processFaults(t, "redis", redis)...)
 	r.harm(memoryFaults(t, "redis", redis, clock, r.resources)...)
-	toRedis := ownWays(r, "redis", redis.DirectAddr(), crewSize)
-	toPostgres := ownWays(r, "postgres", postgres.DirectAddr(), crewSize)
-	r.crew(crewSize, func(i int, s *faultSetup) {
+	toRedis := ownWays(r, "redis", redis.DirectAddr())
+	toPostgres := ownWays(r, "postgres", postgres.DirectAddr())
+	r.crew(func(i int, s *faultSetup) {
 		s.Redis = []string{toRedis[i].Addr()}
 		s.Postgres = atAddr(t, s.Postgres, toPostgres[i].Addr())
 	})
@@ -72,7 +68,7 @@ func TestFaultsOnSentinelsAndPostgres(t *testing.T) {
 	r.harmTogether("redis", append([]*testenv.Redis{group.Master}, group.Replicas...))
 	r.harm(networkFaults("way to postgres", postgres.Proxy)...)
 	r.setup.Redis, r.setup.Master = testenv.Addrs(group.Sentinels...), testenv.SentinelMaster
-	r.crew(crewSize, nil)
+	r.crew(nil)
 	// This one stays with the first master whatever the others elect: a client on
 	// the wrong side of every partition.
 	r.start("stray", func(s *faultSetup) {
@@ -91,7 +87,7 @@ func TestFaultsOnClusterAndPostgres(t *testing.T) {
 	r.harm(slotMoves(t, nodes, r.resources[0])...)
 	r.harm(networkFaults("way to postgres", postgres.Proxy)...)
 	r.setup.Redis, r.setup.Cluster = testenv.Addrs(nodes...), true
-	r.crew(crewSize, nil)
+	r.crew(nil)
 	r.run()
 	r.judge(journal(t, postgres, e.db))
 }
@@ -111,7 +107,7 @@ func TestFaultsOnAFullDisk(t *testing.T) {
 	})
 	r.harm(processFaults(t, "redis", redis)...)
 	r.setup.Redis = []string{redis.Addr()}
-	r.crew(crewSize, nil)
+	r.crew(nil)
 	r.run()
 	r.judge(journal(t, postgres, e.db))
 }
@@ -124,10 +120,10 @@ func TestFaultsOnS3(t *testing.T) {
 	r.harm(memoryFaults(t, "redis", redis, nil, r.resources)...)
 	r.harm(networkFaults("way to redis", redis.Proxy)...)
 	r.harm(processFaults(t, "s3", store)...)
-	toS3 := ownWays(r, "s3", strings.TrimPrefix(store.DirectURL(), "http://"), crewSize)
+	toS3 := ownWays(r, "s3", strings.TrimPrefix(store.DirectURL(), "http://"))
 	direct := s3Setup{store.DirectURL(), store.Bucket, store.AccessKey, store.SecretKey}
 	r.setup.Redis, r.setup.S3 = []string{redis.Addr()}, direct
-	r.crew(crewSize, func(i int, s *faultSetup) { s.S3.URL = "http://" + toS3[i].Addr() })
+	r.crew(func(i int, s *faultSetup) { s.S3.URL = "http://" + toS3[i].Addr() })
 	r.run()
 	r.judge(chains(t, direct, r.history.Ops(), r.resources))
 }
@@ -143,7 +139,7 @@ func TestContainerFaults(t *testing.T) {
 	r.harm(containerFaults(t, "redis", redis)...)
 	r.harm(containerFaults(t, "postgres", postgres)...)
 	r.setup.Redis = []string{redis.Addr()}
-	r.crew(crewSize, nil)
+	r.crew(nil)
 	r.run()
 	r.judge(journal(t, postgres, e.db))
 }

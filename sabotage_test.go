@@ -65,6 +65,8 @@ func goTest(t *testing.T, c catch, args ...string) bool {
 	args = append([]string{"test", "-count=1", "-vet=off", "-timeout=4m", "-v", "-run", "^" + c.test + "$"}, append(args, c.pkg)...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, sabotageEnv+"=") })
+	// the fault suite is to have the time and the luck to see something
+	cmd.Env = append(cmd.Env, "FENCED_TEST_MODE=local", "FENCED_TEST_FAULTS=20s", "FENCED_TEST_SEED=1")
 	out, err := cmd.CombinedOutput()
 	switch text := string(out); {
 	case strings.Contains(text, "--- FAIL: "+c.test+" "), strings.Contains(text, "panic: "):
