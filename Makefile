@@ -1,9 +1,11 @@
 # Targets with a text after ## are listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 compare load soak cover fuzz
+.PHONY: help demo test compat model lint fmt bench bench-lock bench-quorum bench-postgres bench-s3 compare load faults sabotage soak cover fuzz
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
+FAULTS ?= 60s
+SEED ?=
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
@@ -22,6 +24,14 @@ compat: ## run the Postgres guard on every driver and ORM, a module of its own
 model: ## explore the protocols exhaustively, in Go and in spin; what is wrong is shown step by step
 	go test -count=1 -v ./internal/model
 	docs/protocol/check.sh
+
+faults: ## harm the whole system at random for FAULTS=60s a stack, from SEED if given
+	export FENCED_TEST_FAULTS=$(FAULTS) FENCED_TEST_SEED=$(SEED); \
+	FENCED_TEST_MODE=local go test -count=1 -timeout 0 -v -run '^TestFaults' . && \
+	FENCED_TEST_MODE=docker go test -count=1 -timeout 0 -v -run '^TestContainerFaults' .
+
+sabotage: ## remove each piece that protects, and see that a test fails
+	FENCED_TEST_SABOTAGE=1 go test -count=1 -timeout 60m -v -run Sabotage .
 
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...

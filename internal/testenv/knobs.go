@@ -56,6 +56,8 @@ func remedy(service string) string {
 		return "install pgbouncer, or set FENCED_TEST_PGBOUNCER"
 	case "docker":
 		return "start a Docker engine; internal/testenv/images/build.sh makes the images without a registry"
+	case "disk":
+		return "be root on Linux, where file systems can be mounted"
 	default:
 		return "see docs/testing.md"
 	}
