@@ -12,7 +12,7 @@ import (
 
 // schemaVersion is the oldest schema that this code works with: the number of a
 // migration. Newer ones stay compatible.
-const schemaVersion = 1
+const schemaVersion = 6
 
 // What [Store.Check] can find. Facts: *SchemaError and *RightsError.
 var (

@@ -53,8 +53,11 @@
 // [fencedstore.ErrNotClaimed] and must make sure it still holds the lock, claim
 // again and read everything again. With synchronous replication nothing is
 // lost, as long as nobody cancels a commit that waits for the standby: the
-// server reports such a claim as done, with a warning (SQLSTATE 01000) that
-// only the connection's OnNotice sees.
+// server reports such a commit as done, with a warning (SQLSTATE 01000). On
+// connections prepared by [WatchReplication] it is an unknown outcome.
+//
+// A database that is restored from a backup has marks of before. Before its
+// programs run again, SELECT fencedstore.raise() makes every older fence stale.
 //
 // # Errors
 //
@@ -67,6 +70,13 @@
 // did not arrive, or the server went away. Every other error means that nothing
 // was committed, except [CallbackError]. When a context has ended, the error
 // matches its cause as well.
+//
+// # Without a lock
+//
+// Work that fits one transaction needs no lock and no fence. [RunOnce] runs it
+// once for a key that is known beforehand, [Queue] hands out the rows of a table
+// of jobs, where the number of the attempt is the row's own fence. docs/jobs.md of
+// the module says when to use which.
 //
 // # Isolation levels
 //
@@ -101,7 +111,8 @@
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
 //	  fencedstore.guard, fencedstore.holders TO app;
 //
-// [Store.Check] says which are missing. The name of the schema is fixed. Whoever
+// [Store.Check] says which are missing. [RunOnce] needs EXECUTE on fencedstore.once
+// only; raise and forget_once are for operators. The name of the schema is fixed. Whoever
 // may execute claim can lock others out of a resource by claiming a huge fence.
 //
 // # Poolers

@@ -25,6 +25,8 @@ const (
 	codeCompletionUnknown = "40003"
 	codeIdleTimeout       = "25P03"
 	codeLockTimeout       = "55P03"
+	codeNoFunction        = "42883"
+	codeNoSchema          = "3F000"
 )
 
 // ErrBusy says that a claim gave up waiting: a guarded transaction of an older
@@ -142,6 +144,9 @@ func outcome(ctx context.Context, op string, f fencedstore.Fence, err error, uns
 
 // notDone says that after err nothing was committed.
 func notDone(err error, unsent bool) bool {
+	if errors.Is(err, ErrNotReplicated) {
+		return false
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return !ended(pg) && pg.Code != codeCompletionUnknown
 	}

@@ -78,7 +78,11 @@ func (r *results) Close() error {
 	failure := r.callbacks()
 	// The guard's answer has arrived, so an error that is not the server's comes
 	// from after the batch was sent.
-	err := outcome(r.ctx, r.op, r.fence, r.inner.Close(), false)
+	err := r.inner.Close()
+	if err == nil {
+		err = replicated(r.session.conn)
+	}
+	err = outcome(r.ctx, r.op, r.fence, err, false)
 	if err == nil && failure != nil {
 		err = &CallbackError{Err: failure}
 	}
