@@ -142,6 +142,28 @@ func outcome(ctx context.Context, op string, f fencedstore.Fence, err error, uns
 	return &fencedstore.UnknownOutcomeError{Op: op, Fence: f, Err: withCause(ctx, err)}
 }
 
+// call sorts the errors of what has no fence, as failed and outcome do.
+type call struct {
+	ctx  context.Context
+	what string
+}
+
+// failed is err of a call that had no effect.
+func (c call) failed(err error) error {
+	return fmt.Errorf("postgres: %s: %w", c.what, withCause(c.ctx, err))
+}
+
+// settled is err of a commit. sent says that it may have had an effect.
+func (c call) settled(sent bool, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !sent || notDone(err, false):
+		return c.failed(err)
+	}
+	return c.failed(&fencedstore.UnknownOutcomeError{Op: "commit", Err: err})
+}
+
 // notDone says that after err nothing was committed.
 func notDone(err error, unsent bool) bool {
 	if errors.Is(err, ErrNotReplicated) {

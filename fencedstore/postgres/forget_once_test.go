@@ -40,7 +40,9 @@ func TestRightsOfOnce(t *testing.T) {
 	t.Parallel()
 	_, admin := setUp(t)
 	pool := appRole(t, admin, "jobs")
-	call := func() (bool, error) { return postgres.RunOnce(t.Context(), pool, "k", func(pgx.Tx) error { return nil }) }
+	call := func() (bool, error) {
+		return postgres.RunOnce(t.Context(), pool, "k", func(pgx.Tx) error { return nil })
+	}
 	if _, err := call(); !isCode(err, "42501") {
 		t.Errorf("without rights: %v", err)
 	}

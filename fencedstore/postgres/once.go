@@ -43,18 +43,18 @@ func RunOnce(ctx context.Context, db DB, key string, fn func(tx pgx.Tx) error) (
 	if err := checkOnce(db, key, fn); err != nil {
 		return false, err
 	}
-	j := keyed{ctx, key}
+	c := call{ctx, fmt.Sprintf("once %q", key)}
 	if ctx.Err() != nil {
-		return false, j.failed(ctx.Err())
+		return false, c.failed(ctx.Err())
 	}
 	ss, err := take(ctx, db)
 	if err != nil {
-		return false, j.failed(err)
+		return false, c.failed(err)
 	}
 	defer ss.release()
 	tx, first, err := ss.beginOnce(ctx, key)
 	if err != nil {
-		return false, j.asked(err)
+		return false, c.asked(err)
 	}
 	defer func() { // also when fn panics
 		if !ran {
@@ -67,7 +67,7 @@ func RunOnce(ctx context.Context, db DB, key string, fn func(tx pgx.Tx) error) (
 	if err := fn(tx); err != nil {
 		return false, err
 	}
-	if err := j.settled(ss.tryCommit(ctx, tx)); err != nil {
+	if err := c.settled(ss.tryCommit(ctx, tx)); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -81,12 +81,12 @@ func Once(ctx context.Context, tx pgx.Tx, key string) (first bool, err error) {
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
-	j := keyed{ctx, key}
+	c := call{ctx, fmt.Sprintf("once %q", key)}
 	if tx == nil {
-		return false, j.failed(errNilTx)
+		return false, c.failed(errNilTx)
 	}
 	if err := tx.QueryRow(ctx, onceSQL, onceArgs(ctx, key, 0)...).Scan(&first); err != nil {
-		return false, j.asked(err)
+		return false, c.asked(err)
 	}
 	return first, nil
 }
@@ -136,36 +136,13 @@ func checkKey(key string) error {
 	return nil
 }
 
-// keyed sorts the errors of a call about a key.
-type keyed struct {
-	ctx context.Context
-	key string
-}
-
 // asked is err of the question.
-func (k keyed) asked(err error) error {
+func (c call) asked(err error) error {
 	switch {
 	case hasCode(err, codeLockTimeout):
 		err = fmt.Errorf("%w: %w", ErrInProgress, err)
 	case hasCode(err, codeNoFunction), hasCode(err, codeNoSchema):
 		err = fmt.Errorf("%w: %w", ErrSchema, err)
 	}
-	return k.failed(err)
-}
-
-// failed is err of a call that had no effect.
-func (k keyed) failed(err error) error {
-	return fmt.Errorf("postgres: once %q: %w", k.key, withCause(k.ctx, err))
-}
-
-// settled is err of a commit. sent says that it may have had an effect.
-func (k keyed) settled(sent bool, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case !sent || notDone(err, false):
-		return k.failed(err)
-	}
-	unknown := &fencedstore.UnknownOutcomeError{Op: "commit", Err: withCause(k.ctx, err)}
-	return fmt.Errorf("postgres: once %q: %w", k.key, unknown)
+	return c.failed(err)
 }
