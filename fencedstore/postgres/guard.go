@@ -22,6 +22,11 @@ import (
 // is the caller's to sort: an answer that does not arrive is neither success nor
 // failure.
 //
+// Called last, right before COMMIT, it protects what is written just as well, and a
+// paused holder then keeps no claim waiting. But a claim is no barrier against such
+// transactions: they go on reading, and hold the locks of their rows, until they
+// are refused. That is why guards come first elsewhere in this package.
+//
 // A guarded transaction may be under several guards. To keep two of them from
 // waiting for each other while claims queue, take them in the same order
 // everywhere.
