@@ -127,7 +127,7 @@ unpack() {
 	for deb in "$apt"/archives/*.deb; do
 		case ${deb##*/} in
 		lib*-perl_* | libperl5* | libllvm* | libz3-* | perl* | *-common_* | *-common-dev_*) ;;
-		lib* | tzdata_* | postgresql-17_* | postgresql-client-17_*) dpkg-deb -x "$deb" "$root" ;;
+		lib* | zlib1g_* | tzdata_* | postgresql-17_* | postgresql-client-17_*) dpkg-deb -x "$deb" "$root" ;;
 		esac
 	done
 	rm -rf "$apt" "$root"/usr/share/{doc,man,locale,info}
@@ -140,6 +140,9 @@ build_postgres17() {
 	rm -rf "$root"/usr/lib/postgresql/17/lib/{llvmjit.so,bitcode}
 	for file in postgres initdb pg_ctl psql; do
 		ln -s "/usr/lib/postgresql/17/bin/$file" "$root/usr/bin/$file"
+	done
+	for file in postgres initdb psql; do # finds its libraries
+		chroot "$root" "/usr/bin/$file" --version >/dev/null || fail "$file of Debian 13 does not run"
 	done
 	import_postgres "$root" "$2" 17
 }
