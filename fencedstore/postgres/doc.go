@@ -56,8 +56,11 @@
 // [fencedstore.ErrNotClaimed] and must make sure it still holds the lock, claim
 // again and read everything again. With synchronous replication nothing is
 // lost, as long as nobody cancels a commit that waits for the standby: the
-// server reports such a claim as done, with a warning (SQLSTATE 01000) that
-// only the connection's OnNotice sees.
+// server reports such a commit as done, with a warning (SQLSTATE 01000). On
+// connections prepared by [WatchReplication] it is an unknown outcome.
+//
+// A database that is restored from a backup has marks of before. Before its
+// programs run again, SELECT fencedstore.raise() makes every older fence stale.
 //
 // # Protected tables
 //
@@ -133,6 +136,13 @@
 // [Store.Forget] removes old ones and lets nobody in by it. Deleting them by hand
 // does: a slow older holder's claim would be accepted.
 //
+// # Without a lock
+//
+// Work that fits one transaction needs no lock and no fence. [RunOnce] runs it
+// once for a key that is known beforehand, [Queue] hands out the rows of a table
+// of jobs, where the number of the attempt is the row's own fence. docs/jobs.md of
+// the module says when to use which.
+//
 // # Isolation levels
 //
 // At read committed the guard takes an advisory lock, shared, and then checks
@@ -170,7 +180,9 @@
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
 //	  fencedstore.guard, fencedstore.guard_many, fencedstore.holders TO app;
 //
-// [Store.Check] says which are missing. [Store.Evict] needs more and says what. The name of the schema is fixed. Whoever
+// [Store.Check] says which are missing. [Store.Evict] needs more and says what.
+// [RunOnce] needs EXECUTE on fencedstore.once only; raise and forget_once are for
+// operators. The name of the schema is fixed. Whoever
 // may execute claim can lock others out of a resource by claiming a huge fence.
 //
 // # Poolers

@@ -28,6 +28,8 @@ const (
 	codeIdleTimeout       = "25P03"
 	codePrivilege         = "42501"
 	codeLockTimeout       = "55P03"
+	codeNoFunction        = "42883"
+	codeNoSchema          = "3F000"
 )
 
 // ErrBusy says that a claim gave up waiting: a guarded transaction of an older
@@ -162,8 +164,33 @@ func outcome(ctx context.Context, op string, f fencedstore.Fence, err error, uns
 	return &fencedstore.UnknownOutcomeError{Op: op, Fence: f, Err: withCause(ctx, err)}
 }
 
+// call sorts the errors of what has no fence, as failed and outcome do.
+type call struct {
+	ctx  context.Context
+	what string
+}
+
+// failed is err of a call that had no effect.
+func (c call) failed(err error) error {
+	return fmt.Errorf("postgres: %s: %w", c.what, withCause(c.ctx, err))
+}
+
+// settled is err of a commit. sent says that it may have had an effect.
+func (c call) settled(sent bool, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !sent || notDone(err, false):
+		return c.failed(err)
+	}
+	return c.failed(&fencedstore.UnknownOutcomeError{Op: "commit", Err: err})
+}
+
 // notDone says that after err nothing was committed.
 func notDone(err error, unsent bool) bool {
+	if errors.Is(err, ErrNotReplicated) {
+		return false
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return !ended(pg) && pg.Code != codeCompletionUnknown
 	}

@@ -37,6 +37,11 @@ var ErrSavepoint = errors.New("postgres: a guard inside a savepoint would be los
 // A transaction on several resources is guarded by one [GuardMany]. Several
 // calls of Guard are sound, but two transactions that make them in different
 // orders wait for each other while claims queue, for deadlock_timeout.
+//
+// Called last, right before COMMIT, it protects what is written just as well, and a
+// paused holder then keeps no claim waiting. But a claim is no barrier against such
+// transactions: they go on reading, and hold the locks of their rows, until they
+// are refused. That is why guards come first elsewhere in this package.
 func Guard(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
 	return guardTx(ctx, tx, fences{f})
 }

@@ -19,7 +19,7 @@ func TestPausedHoldersCannotHarmProtectedTables(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			got := stress(t, level, &toyLock{repeats: true}, stressTime(t), newTriggerWork)
+			got := stress(t, level, &toyLock{repeats: true}, stressTime(t), design{newTriggerWork, 80})
 			if got.order != 0 || got.reuse != 0 || got.lost != 0 {
 				t.Errorf("the triggers let harm through: %v", got)
 			}

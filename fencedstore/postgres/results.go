@@ -77,6 +77,9 @@ func (r *results) Close() error {
 	// The guard's answer has arrived, so an error that is not the server's comes
 	// from after the batch was sent.
 	err := r.inner.Close()
+	if err == nil {
+		err = replicated(r.session.conn)
+	}
 	err = outcome(r.ctx, r.op, r.fences.of(err), err, false)
 	if err == nil && failure != nil {
 		err = &CallbackError{Err: failure}

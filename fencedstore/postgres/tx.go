@@ -75,19 +75,32 @@ func (s *Store) inTx(ctx context.Context, fs fences, opts pgx.TxOptions, fn func
 		}
 		return err
 	}
-	err = commit(ctx, tx, fs[0])
+	err = ss.commit(ctx, tx, fs[0])
 	committed = err == nil
 	return err
 }
 
-func commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+func (ss *session) commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+	sent, err := ss.tryCommit(ctx, tx)
+	if err != nil && !sent {
+		return failed(ctx, "commit", f, err)
+	}
+	return outcome(ctx, "commit", f, err, false)
+}
+
+// tryCommit commits unless there is a reason not to. sent says that an error may
+// hide a commit.
+func (ss *session) tryCommit(ctx context.Context, tx pgx.Tx) (sent bool, err error) {
 	if ctx.Err() != nil {
-		return failed(ctx, "commit", f, ctx.Err())
+		return false, ctx.Err()
 	}
 	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return failed(ctx, "commit", f, errEnded)
+		return false, errEnded
 	}
-	return outcome(ctx, "commit", f, tx.Commit(ctx), false)
+	if err := tx.Commit(ctx); err != nil {
+		return true, err
+	}
+	return true, replicated(ss.conn)
 }
 
 // begin sends BEGIN and the guard together. A guard that meets a snapshot older
