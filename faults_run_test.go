@@ -46,7 +46,7 @@ type faultProcess struct {
 func newFaultRun(t *testing.T) *faultRun {
 	t.Helper()
 	r := &faultRun{
-		T: t, seed: rand.Uint64N(1 << 32), length: 12 * time.Second,
+		T: t, seed: rand.Uint64N(1 << 32), length: 10 * time.Second,
 		resources: []string{"north", "south"}, workers: map[string]*faultProcess{},
 	}
 	if text := os.Getenv("FENCED_TEST_SEED"); text != "" {

@@ -50,6 +50,7 @@ func TestReportShowsWhatHappenedAroundAViolation(t *testing.T) {
 	t.Parallel()
 	var s story
 	s.acquire(1) // long before
+	s.tell(faults.Op{Kind: faults.Acquire, Fence: 5, Result: "never"}, 1)
 	s.now = s.now.Add(time.Minute)
 	s.write(2, "", "a", faults.Done)
 	during := s.now

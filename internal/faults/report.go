@@ -19,7 +19,7 @@ func (h *History) Report(v Violation) string {
 	if from.IsZero() {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "from %v to %v, > proves it:\n", from.Sub(zero), to.Sub(zero))
+	fmt.Fprintf(&b, "from %s to %s, > proves it:\n", since(zero, from), since(zero, to))
 	for _, harm := range h.Harms() {
 		if !harm.Began.After(to) && !harm.Ended.Before(from) {
 			fmt.Fprintf(&b, "  %9v %9v   %s\n", since(zero, harm.Began), since(zero, harm.Ended), harm.Name)
@@ -39,7 +39,7 @@ func (h *History) excerpt(b *strings.Builder, v Violation, zero time.Time) {
 	lines, left := 0, 0
 	for _, o := range h.Ops() {
 		proves := proof[opID{o.Who, o.ID}]
-		if o.Resource != v.Resource || !proves && (o.Began.After(to) || o.Result != Never && o.Ended.Before(from)) {
+		if o.Resource != v.Resource || !proves && !o.during(from, to) {
 			continue
 		}
 		if lines++; lines > maxLines && !proves {
@@ -55,6 +55,15 @@ func (h *History) excerpt(b *strings.Builder, v Violation, zero time.Time) {
 	if left > 0 {
 		fmt.Fprintf(b, "  and %d more\n", left)
 	}
+}
+
+// during says that o may have had an effect between two instants. What was never
+// answered may have one at any time, if it is a write.
+func (o *Op) during(from, to time.Time) bool {
+	if o.Result == Never {
+		return o.Kind == Write && !o.Began.After(to)
+	}
+	return !o.Began.After(to) && !o.Ended.Before(from)
 }
 
 // began is when the first operation or fault did.
