@@ -21,6 +21,11 @@ type vote struct {
 	pending  int   // questions under way
 	unsure   bool  // the answer to one was lost
 	gaveUp   bool  // it confirmed that the lock was there and is gone
+
+	// Of releases that are under way while questions are.
+	back  int  // how many
+	after bool // the answer to a question came after the first was sent
+	spent bool // the one question that is under way has been undone
 }
 
 // outcome is what a question has done to a node.
@@ -58,10 +63,17 @@ func (b *ballot) answered(i int, proposal int64, o outcome) (upTo int64, unsure,
 	case o == foreign && proposal > v.proposal && !v.unsure:
 		v.proposal = 0
 	}
-	if v.pending == 0 && v.proposal > 0 && v.proposal <= b.void {
-		return b.void, v.forget(), true
+	switch {
+	case v.pending > 0 || v.proposal == 0 || v.proposal > b.void:
+		return 0, false, false
+	case v.back > 0:
+		v.after = true
+		return 0, false, false // the answer to the release tells
+	case v.spent && o == accepted:
+		v.forget()
+		return 0, false, false
 	}
-	return 0, false, false
+	return b.void, v.forget(), true
 }
 
 // forget leaves the node to others, and reports whether the answer to a question
@@ -108,12 +120,40 @@ func (b *ballot) has(i int) (may, gaveUp bool) {
 	return v.pending > 0 || v.proposal > 0, v.gaveUp
 }
 
-// released takes note of a confirmed release.
-func (b *ballot) released(i int, wasThere bool) {
+// askBack takes note of a release that is under way.
+func (b *ballot) askBack(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at[i].back++
+}
+
+// released takes note of the answer to a release, 0 if it was lost, and reports
+// whether the lock is to be taken back once more: because of that, or because it
+// was not there, but was accepted while the release was under way.
+func (b *ballot) released(i int, said verdict) (again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := &b.at[i]
+	v.back--
+	if said == 0 {
+		return true // it is still to be asked if the release is tried again
+	}
+	wasThere := said == released
+	again = !wasThere && v.after && v.pending == 0
+	v.gaveUp = v.gaveUp || wasThere
+	v.spent = wasThere && v.pending == 1 && v.proposal == 0
+	v.after = false
+	v.forget()
+	return again
+}
+
+// gone takes note of a lock that a node has given up, or keeps until it ends by
+// itself.
+func (b *ballot) gone(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[i].forget()
-	b.at[i].gaveUp = b.at[i].gaveUp || wasThere
+	b.at[i].gaveUp = true
 }
 
 // won takes note of a fence that a majority has accepted.

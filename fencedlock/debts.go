@@ -2,6 +2,7 @@ package fencedlock
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -12,6 +13,7 @@ type debt struct {
 	until time.Duration // by then it has expired, or we give up
 	due   time.Duration
 	twice bool // what put it there may still be on its way: look again
+	of    *ballot
 }
 
 // debts are those at one node, by lock and holder. They are paid on a goroutine
@@ -30,7 +32,7 @@ func (n *node) owe(c *call, upTo int64, unsure bool) {
 	now := n.b.now().mono
 	d := &debt{
 		call:  call{op: opWithdraw, keys: c.keys, holder: c.holder, newest: upTo},
-		until: now + min(time.Duration(c.ttl)*time.Millisecond, orphanLife), due: now, twice: unsure,
+		until: now + min(time.Duration(c.ttl)*time.Millisecond, orphanLife), due: now, twice: unsure, of: c.ballot,
 	}
 	s, key := &n.debts, c.keys.lock+" "+c.holder
 	s.mu.Lock()
@@ -103,19 +105,20 @@ func (n *node) payBatch(batch []*debt) {
 		n.postpone(batch, now+firstAvoid+jitter(firstAvoid))
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
 	calls := make([]*call, len(batch))
 	for i, d := range batch {
 		c := d.call
 		calls[i] = &c
 	}
-	n.run(ctx, calls)
+	n.run(detached(context.Background(), callTimeout), calls)
 	s := &n.debts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = n.b.now().mono
 	for i, d := range batch {
+		if calls[i].answer.verdict == released && d.newest == math.MaxInt64 && d.of != nil {
+			d.of.gone(n.index)
+		}
 		key := d.keys.lock + " " + d.holder
 		switch {
 		case s.by[key] != d: // there is a newer one

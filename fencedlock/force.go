@@ -48,8 +48,9 @@ func (e *FenceMismatchError) Is(target error) bool { return target == ErrFenceMi
 // next. fenceID makes sure that the tenure to end is the one that was meant: an
 // [ErrFenceMismatch] says that the resource is free, or that another tenure has
 // begun. Other errors are those of [Locker.Acquire]. If a store could not claim,
-// the lock is gone in Redis, but the store may go on to accept the old holder:
-// acquire and release the resource once when the store is back.
+// the lock is given back in Redis, at once or soon after, but the store may go on
+// to accept the old holder: acquire and release the resource once when the store
+// is back.
 func (l *Locker) ForceRelease(ctx context.Context, resource string, fenceID int64) error {
 	if fenceID <= 0 || fenceID >= maxFence-1 {
 		return &ArgumentError{Name: "fenceID", Reason: fmt.Sprintf("is %d, which is no fence of a lock", fenceID)}

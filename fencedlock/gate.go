@@ -18,6 +18,7 @@ type gate struct {
 	who   func(ctx context.Context) (identity, error)
 	wait  time.Duration // after its start, until it votes
 	now   clock
+	told  func() // is called when the server has told who it is; may be nil
 
 	asking chan struct{} // has room for one: who may ask
 
@@ -86,6 +87,9 @@ func (g *gate) look(ctx context.Context) (ripe time.Duration, err error) {
 			return 0, err
 		}
 		g.learn(who, before)
+		if g.told != nil {
+			g.told()
+		}
 	}
 	_, ripe = g.known()
 	return ripe, nil

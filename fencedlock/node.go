@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,6 +20,7 @@ type node struct {
 	gate    gate
 	breaker breaker
 	debts   debts
+	double  atomic.Pointer[string] // which other node is the same server
 }
 
 // errAvoided is why a node was not asked.
@@ -63,8 +65,8 @@ func (n *node) admitted(ctx context.Context, calls []*call, began instant) bool 
 		return true
 	}
 	err := n.gate.open(ctx, began.mono)
-	if err == nil {
-		err = n.b.twice(n)
+	if need := n.double.Load(); err == nil && need != nil {
+		err = &ConfigError{Need: *need}
 	}
 	if err == nil {
 		return true
@@ -94,14 +96,12 @@ func (n *node) settle(calls []*call) {
 				n.owe(c, upTo, unsure)
 			}
 		case opRelease:
-			if c.err == nil {
-				c.ballot.released(n.index, c.answer.verdict == released)
-			} else {
-				n.owe(c, math.MaxInt64, true)
+			if c.ballot.released(n.index, c.answer.verdict) {
+				n.owe(c, math.MaxInt64, c.err != nil)
 			}
 		case opKeep:
 			if c.err == nil && c.answer.verdict == released {
-				c.ballot.released(n.index, true)
+				c.ballot.gone(n.index)
 			}
 		default:
 		}

@@ -25,51 +25,92 @@ func budget(ttl int64) time.Duration {
 // channel, one for each node; nobody has to wait for them.
 func (b *quorumBackend) ask(ctx context.Context, limit time.Duration, cs []*call, wants func(i int, c *call) bool) <-chan reply {
 	replies := make(chan reply, len(b.nodes))
+	within := bounded(ctx, limit)
+	within.free = true // an answer that nobody waits for is still wanted
 	force := b.fewAreWell()
+	copies := copiesOf(cs, len(b.nodes))
 	for i, n := range b.nodes {
-		r := reply{n: n, calls: make([]*call, len(cs))}
-		var asked []*call
-		for j, c := range cs {
-			if wants == nil || wants(i, c) {
-				aside := *c // c is used again while this one is under way
-				aside.answer, aside.err, aside.wrote = answer{}, nil, false
-				if c.status != nil {
-					aside.status = &Status{}
-				}
-				r.calls[j] = &aside
-				asked = append(asked, &aside)
-			}
+		r := reply{n: n, calls: copies[i*len(cs) : (i+1)*len(cs)]}
+		asked := r.calls
+		if wants != nil {
+			asked = r.choose(wants)
 		}
 		switch {
 		case len(asked) == 0:
 			replies <- r
 		case !n.breaker.enter(b.now().mono, force):
 			r.err = &faultError{err: errAvoided}
-			for _, c := range asked {
-				if c.op == opRelease {
-					n.owe(c, math.MaxInt64, true)
-				}
-			}
+			n.unasked(asked)
 			replies <- r
 		default:
 			for _, c := range asked {
 				c.voted(i)
 			}
-			within := bounded(ctx, limit)
-			within.free = true // an answer that nobody waits for is still wanted
-			b.spawn(func() { //nolint:contextcheck // callContext is derived from ctx
-				n.run(within, asked)
+			if b.start() {
+				go n.reply(within, asked, r, replies) //nolint:contextcheck // callContext is derived from ctx
+			} else {
+				n.run(within, asked) //nolint:contextcheck // callContext is derived from ctx
 				replies <- r
-			})
+			}
 		}
 	}
 	return replies
 }
 
-// voted notes that a question is under way that may put a lock into a node.
+// copiesOf are n copies of cs, one after the other: a call is used again while
+// some of its copies are under way.
+func copiesOf(cs []*call, n int) []*call {
+	room, copies := make([]call, n*len(cs)), make([]*call, n*len(cs))
+	for i := range room {
+		c := &room[i]
+		*c = *cs[i%len(cs)]
+		c.answer, c.err, c.wrote = answer{}, nil, false
+		if c.status != nil {
+			c.status = &Status{}
+		}
+		copies[i] = c
+	}
+	return copies
+}
+
+// choose returns the calls that the node is wanted for, and leaves nil for the
+// others.
+func (r *reply) choose(wants func(i int, c *call) bool) (asked []*call) {
+	for j, c := range r.calls {
+		if wants(r.n.index, c) {
+			asked = append(asked, c)
+		} else {
+			r.calls[j] = nil
+		}
+	}
+	return asked
+}
+
+// reply runs calls and hands on the answers.
+func (n *node) reply(ctx context.Context, asked []*call, r reply, replies chan<- reply) {
+	defer n.b.work.Done()
+	n.run(ctx, asked)
+	replies <- r
+}
+
+// unasked has locks given back later at a node that is avoided.
+func (n *node) unasked(calls []*call) {
+	for _, c := range calls {
+		if c.op == opRelease {
+			n.owe(c, math.MaxInt64, true)
+		}
+	}
+}
+
+// voted notes that a question is under way that may put a lock into a node, or
+// takes it out.
 func (c *call) voted(i int) {
-	if c.ballot != nil && (c.op == opPropose || c.op == opForce || c.op == opMend) {
+	switch {
+	case c.ballot == nil:
+	case c.op == opPropose, c.op == opForce, c.op == opMend:
 		c.ballot.ask(i)
+	case c.op == opRelease:
+		c.ballot.askBack(i)
 	}
 }
 

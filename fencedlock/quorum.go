@@ -52,6 +52,7 @@ func NewQuorum(nodes []redis.UniversalClient, opts *Options) (*Locker, error) {
 type quorumBackend struct {
 	nodes []*node
 	need  int // how many are a majority
+	keep  int // how many a lock needs to go on
 	lossy int
 	wait  time.Duration // of a node that has restarted
 	ttl   time.Duration // the longest lease
@@ -72,9 +73,10 @@ func newQuorumBackend(o *Options, now clock) *quorumBackend {
 
 func (b *quorumBackend) add(name string, ask backend) *node {
 	n := &node{b: b, index: len(b.nodes), name: name, ask: ask}
-	n.gate = gate{wait: b.wait, now: b.now, asking: make(chan struct{}, 1), dials: func() uint64 { return 0 }}
+	n.gate = gate{wait: b.wait, now: b.now, told: b.compare, asking: make(chan struct{}, 1), dials: func() uint64 { return 0 }}
 	b.nodes = append(b.nodes, n)
 	b.need = majority(len(b.nodes), b.lossy)
+	b.keep = enough(len(b.nodes), b.lossy)
 	return n
 }
 
@@ -97,16 +99,27 @@ func (*quorumBackend) listen(context.Context, string) (channel, error) {
 
 func (*quorumBackend) wakes() hearing { return deaf }
 
-// spawn runs f on a goroutine that close waits for; after close on the caller's.
-func (b *quorumBackend) spawn(f func()) {
+// start announces a goroutine that close waits for. After close there is none:
+// what it was for is done on the caller's.
+func (b *quorumBackend) start() bool {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
-		b.mu.Unlock()
+		return false
+	}
+	b.work.Add(1)
+	return true
+}
+
+func (b *quorumBackend) spawn(f func()) {
+	if !b.start() {
 		f()
 		return
 	}
-	b.work.Go(f)
-	b.mu.Unlock()
+	go func() {
+		defer b.work.Done()
+		f()
+	}()
 }
 
 // close ends what goes on in the background, within the time of some commands.
@@ -118,17 +131,23 @@ func (b *quorumBackend) close() {
 	b.work.Wait()
 }
 
-// twice finds a server that is there under two names.
-func (b *quorumBackend) twice(n *node) error {
-	id := n.gate.identity()
-	for _, o := range b.nodes {
-		if o != n && id != "" && o.gate.identity() == id {
-			first, second := min(n.index, o.index), max(n.index, o.index)
-			return &ConfigError{Need: fmt.Sprintf("the nodes of a quorum must be different servers; nodes %d and %d, %s and %s, are one",
-				first, second, b.nodes[first].name, b.nodes[second].name)}
+// compare finds servers that are there under two names, whenever a node has told
+// which one it is.
+func (b *quorumBackend) compare() {
+	first := map[string]*node{}
+	for _, n := range b.nodes {
+		id := n.gate.identity()
+		if id == "" {
+			continue
 		}
+		n.double.Store(nil)
+		if o := first[id]; o != nil {
+			need := fmt.Sprintf("the nodes of a quorum must be different servers; nodes %d and %d, %s and %s, are one", o.index, n.index, o.name, n.name)
+			o.double.Store(&need)
+			n.double.Store(&need)
+		}
+		first[id] = n
 	}
-	return nil
 }
 
 // known are the newest fences of resources for which this host's clock was

@@ -289,3 +289,34 @@ func TestGateTellsRestartsWhateverTheServersClockSays(t *testing.T) {
 		}
 	})
 }
+
+// TestAReleaseThatNobodyAnswersCanBeRepeated: it is unavailable, not lost.
+func TestAReleaseThatNobodyAnswersCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := fakeQuorum(5)
+		l := quorumLocker(t, nodes, newSkewed(), nil)
+		k := mustAcquire(t, l, "r")
+		pass(2 * time.Second) // all have it
+		for _, f := range nodes[2:] {
+			f.fault(func(ctx context.Context, _ *call) error { return hang(ctx) })
+		}
+		err := k.Release(t.Context())
+		if u, ok := errors.AsType[*UnavailableError](err); !ok || u.ExpiresIn <= 0 {
+			t.Errorf("Release with three of five nodes frozen: %v", err)
+		}
+		for _, f := range nodes[2:] {
+			f.fault(nil)
+		}
+		pass(5 * time.Second)
+		if err := k.Release(t.Context()); err != nil {
+			t.Errorf("Release again: %v", err)
+		}
+		pass(5 * time.Second)
+		for i, f := range nodes {
+			if f.live() != 0 {
+				t.Errorf("node %d still has the lock", i)
+			}
+		}
+	})
+}
