@@ -18,8 +18,8 @@ import (
 	"github.com/fenced-go/fenced/internal/testenv"
 )
 
-// register is a store with one value.
-type register interface {
+// variable is a store with one value.
+type variable interface {
 	fencedstore.Claimer
 	write(ctx context.Context, f fencedstore.Fence, v int64) error
 	read(ctx context.Context) (int64, error)
@@ -56,12 +56,12 @@ func (r pgRegister) read(ctx context.Context) (v int64, err error) {
 	return v, r.pool.QueryRow(ctx, "SELECT v FROM register").Scan(&v)
 }
 
-func newMemRegister(t *testing.T) register {
+func newMemRegister(t *testing.T) variable {
 	t.Helper()
 	return memRegister{memstore.New()}
 }
 
-func newPGRegister(t *testing.T) register {
+func newPGRegister(t *testing.T) variable {
 	t.Helper()
 	url := testenv.Database(t)
 	migrateUp(t, url)
@@ -84,13 +84,13 @@ func newPGRegister(t *testing.T) register {
 
 // recorder is a store whose claims are kept in a history.
 type recorder struct {
-	register
+	variable
 	h      *history
 	client int
 }
 
 func (r recorder) Claim(ctx context.Context, f fencedstore.Fence) error {
-	return r.h.record(r.client, input{op: "claim", fence: f}, func() (int64, error) { return 0, r.register.Claim(ctx, f) })
+	return r.h.record(r.client, input{op: "claim", fence: f}, func() (int64, error) { return 0, r.variable.Claim(ctx, f) })
 }
 
 // contender is one caller of several.
@@ -98,7 +98,7 @@ type contender struct {
 	h      *history
 	client int
 	locker *fencedlock.Locker
-	store  register // nil: there is only the lock
+	store  variable // nil: there is only the lock
 }
 
 // turn acquires, reads, writes and releases. Then it writes once more, as one who
@@ -146,7 +146,7 @@ const lockers, callers = 3, 2
 
 // startContest has contenders take turns until end. open makes a Locker whose
 // stores are those given.
-func startContest(t *testing.T, resource string, store register, open func(t *testing.T, stores []fencedstore.Claimer) *fencedlock.Locker) *contest {
+func startContest(t *testing.T, resource string, store variable, open func(t *testing.T, stores []fencedstore.Claimer) *fencedlock.Locker) *contest {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &contest{history: &history{}, cancel: cancel}

@@ -237,7 +237,7 @@ func (s *lax) read(context.Context) (int64, error) { return s.value.Load(), nil 
 // that checks and on one that does not.
 func TestStoreThatDoesNotCheckIsFoundOut(t *testing.T) {
 	t.Parallel()
-	for want, store := range map[porcupine.CheckResult]register{
+	for want, store := range map[porcupine.CheckResult]variable{
 		porcupine.Ok: newMemRegister(t), porcupine.Illegal: &lax{},
 	} {
 		h := &history{}

@@ -78,6 +78,7 @@ var layers = []layer{
 		pkg: "internal/testenv", only: []string{}, testing: true,
 		why: "every package's tests import it, and what tests import gets into the go.sum of users",
 	},
+	{pkg: "internal/faults", only: []string{}, why: "what judges the lock and the stores uses neither"},
 	{
 		pkg: "internal/testenv/docker", deny: []string{goRedis, pgxModule, aws}, testing: true,
 		why: "servers need no client",

@@ -212,7 +212,7 @@ func TestRedisAndStoreAreLinearizable(t *testing.T) {
 
 func linearizable(t *testing.T, n int, harm func(t *testing.T, s *servers, c *contest)) {
 	t.Helper()
-	for name, open := range map[string]func(t *testing.T) register{"memory": newMemRegister, "Postgres": newPGRegister} {
+	for name, open := range map[string]func(t *testing.T) variable{"memory": newMemRegister, "Postgres": newPGRegister} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServers(t, n)

@@ -86,7 +86,7 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 		return nil, &abandonedError{op: "acquire", resource: resource, errs: []error{ended(ctx)}}
 	}
 	k := &Lock{l: l, terms: t, parent: ctx}
-	k.index = -1
+	k.watched, k.ready = nowhere, nowhere
 	k.fence = fencedstore.Fence{Resource: resource, Holder: fencedstore.NewHolder()}
 	k.ask = call{
 		durable: &l.opts.Durability,

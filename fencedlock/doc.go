@@ -96,7 +96,7 @@
 // % and braces in its name escaped as %XX, so that all are in one Cluster slot.
 // The lock holds holder:fence:label. After a forced release :forced tells the
 // old holder of it. The channel of a Locker that has waiters is
-// <prefix>wake:<id>. A user with exactly these rights will do; docs/operations.md
+// <prefix>wake:<id>; in a Cluster from Redis 7 on, <prefix>{<resource>}:wake:<id>. A user with exactly these rights will do; docs/operations.md
 // has more:
 //
 //	ACL SETUSER worker on >… resetkeys ~fenced:* resetchannels &fenced:* -@all
@@ -123,7 +123,7 @@
 // A [Locker] and a [Lock] are safe for concurrent use. A Locker with locks has
 // one goroutine and one timer, and a few more goroutines while renewals are
 // under way, whatever the number of locks. From the first wait until a minute
-// after the last one it has another goroutine and a connection for wake-ups.
-// Otherwise it has none. A quorum has a goroutine for each node while a call is
-// under way, and some that take back what came late.
+// after the last one it has another goroutine and a connection for wake-ups, in a
+// Cluster one for each node. Otherwise it has none. A quorum has a goroutine for
+// each node while a call is under way, and some that take back what came late.
 package fencedlock

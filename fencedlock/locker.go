@@ -19,6 +19,7 @@ type Locker struct {
 	scheduler scheduler
 	orphanage orphanage
 	ear       ear
+	shards    shards
 	lines     lines
 	quorum    *quorumBackend // the backend, if it is one
 	stop      chan struct{}  // closed by Close
@@ -51,12 +52,13 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 
 func newLocker(b backend, o Options, now clock) *Locker {
 	l := &Locker{opts: o, backend: b, now: now, stop: make(chan struct{})}
+	l.scheduler.init(now)
 	l.quorum, _ = b.(*quorumBackend)
-	l.scheduler.now = now
 	l.scheduler.send = l.renewBatch
 	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
 	l.ear.init(l)
+	l.shards.init(l)
 	return l
 }
 
@@ -113,6 +115,7 @@ func (l *Locker) Close() error {
 	s.Unlock()
 	l.gone(ended)
 	l.ear.shut()
+	l.shards.shut()
 	err := l.releaseAll(ended)
 	s.work.Wait()
 	if l.quorum != nil {

@@ -325,6 +325,9 @@ func (s *shelf) grant(now time.Duration, c *call, fence, spare int64) string {
 		}
 		name, isSure := strings.CutPrefix(p.waker, "!")
 		ear := s.ears[c.keys.lock[:strings.Index(c.keys.lock, "{")]+"wake:"+name]
+		if name, sharded := strings.CutPrefix(p.waker, "#"); sharded {
+			isSure, ear = true, s.ears[strings.TrimSuffix(c.keys.lock, "lock")+"wake:"+name]
+		}
 		if isSure && ear == nil {
 			continue
 		}
