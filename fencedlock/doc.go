@@ -124,6 +124,6 @@
 // one goroutine and one timer, and a few more goroutines while renewals are
 // under way, whatever the number of locks. From the first wait until a minute
 // after the last one it has another goroutine and a connection for wake-ups, in a
-// Cluster one for each node. Otherwise it has none. A quorum has a goroutine for each node while a call is
-// under way, and some that take back what came late.
+// Cluster one for each node. Otherwise it has none. A quorum has a goroutine for
+// each node while a call is under way, and some that take back what came late.
 package fencedlock

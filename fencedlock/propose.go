@@ -184,7 +184,6 @@ func (r *round) count(c *call, x reply) {
 	switch a.verdict {
 	case granted:
 		r.granted++
-		c.seen = max(c.seen, r.newest) // that node's counter is there now, for our next proposal too
 	case behind:
 		r.behind++
 	default:
