@@ -9,6 +9,8 @@ const (
 	// maxSleep is how often the scheduler compares the clocks while it has
 	// locks, to notice that the machine slept.
 	maxSleep = time.Second
+	// minStride is the shortest time that it sleeps when nothing is due.
+	minStride = 50 * time.Millisecond
 	// maxDrift is how far the clocks may come apart in that time by adjusting
 	// their speed.
 	maxDrift = 2 * time.Millisecond
@@ -17,7 +19,7 @@ const (
 // scheduler watches the held locks of one Locker: it renews each in time and
 // ends it at the instant its lease runs out. It has one goroutine and one
 // timer, whatever the number of locks. The goroutine starts with the first
-// lock and ends when it wakes up to none, so that a lone acquire and release
+// lock and ends some time after the last one, so that a lone acquire and release
 // never wait for it.
 //
 // Its mutex also guards the state of the locks, because what is due depends on
@@ -34,6 +36,8 @@ type scheduler struct {
 	popped  []*Lock  // room for pass
 	timer   *time.Timer
 	wake    time.Duration // when timer fires, by now().mono
+	stride  time.Duration // how far ahead timer is set at most
+	busy bool          // a longer stride would have been too long since the last pass
 	drift   time.Duration // how far the clocks were apart
 	running bool
 	closed  bool
@@ -55,9 +59,21 @@ func (s *scheduler) watch(k *Lock, due time.Duration) {
 	case !s.running:
 		s.start(due)
 	case due < s.wake:
-		s.wake = due
-		s.timer.Reset(due - s.now().mono)
+		s.hurry(due)
+	case due < s.wake+s.stride:
+		s.busy = true
 	}
+}
+
+// hurry sets the timer to an earlier time. That wakes the thread that waits for
+// the network, which has the old time in mind. Under contention, where every
+// tenure begins with a short lease, short strides cost less than that each time.
+// The mutex is held.
+func (s *scheduler) hurry(due time.Duration) {
+	now := s.now().mono
+	s.wake, s.busy = due, true
+	s.stride = min(s.stride, max(due-now, minStride))
+	s.timer.Reset(due - now)
 }
 
 // forget has k looked at no more. The mutex is held. The goroutine sleeps on.
@@ -69,6 +85,8 @@ func (s *scheduler) forget(k *Lock) {
 func (s *scheduler) start(due time.Duration) {
 	now := s.now()
 	s.running, s.drift = true, now.wall-now.mono
+	s.stride = min(max(due-now.mono, minStride), maxSleep)
+	s.busy = s.stride < maxSleep
 	s.wake = min(due, now.mono+maxSleep)
 	if s.timer == nil {
 		s.timer = time.NewTimer(s.wake - now.mono)
@@ -101,11 +119,19 @@ func (s *scheduler) pass() (lost []*Lock, more bool) {
 	}
 	clear(s.popped)
 	s.engage()
-	if s.watched.Len() == 0 || s.closed {
+	idle := s.watched.Len() == 0
+	if s.closed || idle && s.stride == maxSleep {
 		s.running = false
 		return lost, false
 	}
-	s.wake = min(s.watched.locks[0].watched.key, now.mono+maxSleep)
+	if !s.busy {
+		s.stride = min(2*s.stride, maxSleep)
+	}
+	s.busy = false
+	s.wake = now.mono + s.stride
+	if !idle {
+		s.wake = min(s.wake, s.watched.locks[0].watched.key)
+	}
 	s.timer.Reset(s.wake - now.mono)
 	return lost, true
 }
