@@ -1,7 +1,7 @@
 package fenced_test
 
-// sabotage removes one piece that protects: in a copy of a file, a text is
-// replaced wherever it is.
+// sabotage removes one piece that protects: in copies of a file, or of all that a
+// pattern matches, a text is replaced wherever it is.
 type sabotage struct {
 	name string // of the piece
 	file string
@@ -18,7 +18,7 @@ const (
 	lockPkg     = "./fencedlock"
 	postgresPkg = "./fencedstore/postgres"
 	s3Pkg       = "./fencedstore/s3compat"
-	fencesSQL   = "migrations/00001_fences.sql"
+	everySQL    = "migrations/*.sql" // later migrations define functions anew
 )
 
 // sabotages are the pieces that the promise stands on.
@@ -106,46 +106,46 @@ var sabotages = []sabotage{
 
 	{
 		name:   "Postgres tells holders of one fence apart",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "OR (f.fence_id = EXCLUDED.fence_id AND f.holder = EXCLUDED.holder)",
 		by:     "OR f.fence_id = EXCLUDED.fence_id",
 		caught: []catch{{postgresPkg, "TestRepeatedFencesAreToldApart"}},
 	},
 	{
 		name:   "Postgres compares strictly when it claims",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "WHERE f.fence_id < EXCLUDED.fence_id",
 		by:     "WHERE f.fence_id <= EXCLUDED.fence_id",
 		caught: []catch{{postgresPkg, "TestRepeatedFencesAreToldApart"}},
 	},
 	{
 		name:   "Postgres compares the fence of a write",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "WHERE resource = p_resource AND fence_id = p_fence AND holder = v_hash",
 		by:     "WHERE resource = p_resource",
 		caught: []catch{{postgresPkg, "TestGuardTellsWhyItRefuses"}, {".", "TestFaultsOnOneRedisAndPostgres"}},
 	},
 	{
 		name:   "the guard's lock",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "IF pg_advisory_xact_lock_shared(1179538243, hashtext(p_resource)) IS NULL THEN END IF;",
 		caught: []catch{{postgresPkg, "TestClaimWaitsForOlderTransactionsToEnd"}, {".", "TestFaultsOnOneRedisAndPostgres"}},
 	},
 	{
 		name:   "the claim's lock",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "IF pg_advisory_xact_lock(1179538243, hashtext(p_resource)) IS NULL THEN END IF;",
 		caught: []catch{{postgresPkg, "TestClaimWaitsForOlderTransactionsToEnd"}},
 	},
 	{
 		name:   "a paused transaction is ended",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "ELSIF set_config('idle_in_transaction_session_timeout',\n                   least(greatest(p_left_ms, 1), 2147483647)::text, true) IS NULL THEN\n",
 		caught: []catch{{postgresPkg, "TestPausedHolderIsEndedByTheServer"}},
 	},
 	{
 		name:   "a claim survives a crash",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "PERFORM set_config('synchronous_commit', 'on', true);",
 		by:     "NULL;",
 		caught: []catch{{postgresPkg, "TestClaimSurvivesACrashWithSynchronousCommitOff"}},
