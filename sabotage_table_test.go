@@ -151,6 +151,19 @@ var sabotages = []sabotage{
 		caught: []catch{{postgresPkg, "TestClaimSurvivesACrashWithSynchronousCommitOff"}},
 	},
 	{
+		name:   "a mark that is forgotten leaves a floor",
+		file:   everySQL,
+		text:   "WHERE v_mark IS NOT NULL OR p_fence > (SELECT fence_id FROM fencedstore.floor)",
+		by:     "WHERE true",
+		caught: []catch{{postgresPkg, "TestForgottenResourceStillRefusesItsOlderHolders"}},
+	},
+	{
+		name:   "a trigger compares the fence that is shown",
+		file:   everySQL,
+		text:   "AND fence_id::text = split_part(p_shown, ':', 1)\n        AND holder = sha256(decode(split_part(p_shown, ':', 2), 'hex'))",
+		caught: []catch{{postgresPkg, "TestPausedHoldersCannotHarmProtectedTables"}},
+	},
+	{
 		name:   "an answer that did not arrive is no failure",
 		file:   "fencedstore/postgres/errors.go",
 		text:   "return &fencedstore.UnknownOutcomeError{Op: op, Fence: f, Err: withCause(ctx, err)}",
