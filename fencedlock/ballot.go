@@ -12,6 +12,7 @@ type ballot struct {
 	mu     sync.Mutex
 	at     []vote // by node
 	void   int64  // proposals up to this one are not wanted any more
+	asked  int64  // the newest one so far
 	newest int64  // of the fences that were granted or reserved
 }
 
@@ -39,6 +40,17 @@ const (
 )
 
 func newBallot(nodes int) *ballot { return &ballot{at: make([]vote, nodes)} }
+
+// next makes a proposal of at least the given fence, with some more reserved, that
+// is above every one before: what is on its way about those, a withdrawal above
+// all, must not touch it.
+func (b *ballot) next(least, more int64) (fence, newest int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fence = max(least, b.asked+1)
+	b.asked = fence + more
+	return fence, b.asked
+}
 
 // ask takes note of a question that may put the lock into a node.
 func (b *ballot) ask(i int) {

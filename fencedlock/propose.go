@@ -95,11 +95,11 @@ type round struct {
 // it.
 func (b *quorumBackend) propose(ctx context.Context, c *call) *round {
 	r := &round{sent: b.now()}
-	r.fence = max(r.sent.proposal(), c.proposal, c.least, c.seen+1, b.known.of(c.keys.counter)+1)
-	r.newest = r.fence
+	least, more := max(r.sent.proposal(), c.proposal, c.least, c.seen+1, b.known.of(c.keys.counter)+1), int64(0)
 	if c.waits {
-		r.newest += turnsReserved
+		more = turnsReserved
 	}
+	r.fence, r.newest = c.ballot.next(least, more)
 	if r.newest >= maxFence {
 		r.err = &ConfigError{Need: needFence}
 		return r
@@ -184,7 +184,6 @@ func (r *round) count(c *call, x reply) {
 	switch a.verdict {
 	case granted:
 		r.granted++
-		c.seen = max(c.seen, r.newest) // that node's counter is there now, for our next proposal too
 	case behind:
 		r.behind++
 	default:

@@ -52,6 +52,7 @@ func NewQuorum(nodes []redis.UniversalClient, opts *Options) (*Locker, error) {
 type quorumBackend struct {
 	nodes []*node
 	need  int // how many are a majority
+	keep  int // how many a lock needs to go on
 	lossy int
 	wait  time.Duration // of a node that has restarted
 	ttl   time.Duration // the longest lease
@@ -75,6 +76,7 @@ func (b *quorumBackend) add(name string, ask backend) *node {
 	n.gate = gate{wait: b.wait, now: b.now, told: b.compare, asking: make(chan struct{}, 1), dials: func() uint64 { return 0 }}
 	b.nodes = append(b.nodes, n)
 	b.need = majority(len(b.nodes), b.lossy)
+	b.keep = enough(len(b.nodes), b.lossy)
 	return n
 }
 

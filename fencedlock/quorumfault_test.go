@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -418,12 +419,13 @@ func TestContendersTakeTurnsWhileNodesFail(t *testing.T) {
 	t.Parallel()
 	servers, _ := several(t, 5)
 	store := memstore.New()
-	ctx, cancel := context.WithTimeout(t.Context(), holdFor(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	var inside, last, turns atomic.Int64
-	won := make([]atomic.Int64, 6)
+	won := make([]*atomic.Int64, 6)
 	for i := range won {
+		won[i] = new(atomic.Int64)
 		l := quorum(t, clientsOf(t, servers), &fencedlock.Options{TTL: 20 * time.Second, NodesPersist: true, Stores: []fencedstore.Claimer{store}})
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -449,7 +451,11 @@ func TestContendersTakeTurnsWhileNodesFail(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; ctx.Err() == nil; i++ {
+	start := time.Now()
+	all := func() bool {
+		return !slices.ContainsFunc(won, func(n *atomic.Int64) bool { return n.Load() == 0 })
+	}
+	for i := 0; ctx.Err() == nil && (time.Since(start) < holdFor(t) || !all()); i++ {
 		servers[i%5].Pause(t)
 		wait := time.After(150 * time.Millisecond)
 		<-wait
@@ -457,6 +463,7 @@ func TestContendersTakeTurnsWhileNodesFail(t *testing.T) {
 			servers[(i-1)%5].Resume(t)
 		}
 	}
+	cancel()
 	wg.Wait()
 	for _, srv := range servers {
 		srv.Resume(t)

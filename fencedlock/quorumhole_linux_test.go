@@ -48,7 +48,7 @@ func blackHole(t *testing.T) string {
 
 // TestABlackHoleCostsNothing has the host of one of three nodes drop every packet,
 // from before the Locker is made until after it is closed.
-func TestABlackHoleCostsNothing(t *testing.T) { //nolint:paralleltest // it counts goroutines
+func TestABlackHoleCostsNothing(t *testing.T) { // not parallel: it counts goroutines
 	_, clients := several(t, 2)
 	hole := client(t, blackHole(t), func(o *redis.Options) { o.PoolSize = 3 })
 	before := ours()

@@ -43,6 +43,11 @@ func (o *Options) among(n int) error {
 // share one when lossy of them have forgotten everything in between.
 func majority(n, lossy int) int { return (n + lossy + 2) / 2 }
 
+// enough is at how many of n nodes a lock that a majority has granted still keeps
+// everybody else from one, also when lossy of them forget it next. Without those
+// it is the majority.
+func enough(n, lossy int) int { return max(majority(n, 0), n-majority(n, lossy)+1+lossy) }
+
 // quarantine is for how long after its start a node does not vote: its lost locks
 // must have ended, and an acquire that counted one of its votes, give or take
 // what clocks are off.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -128,7 +129,8 @@ func TestALeaseCountsFromBeforeTheFirstQuestion(t *testing.T) {
 		if k, err := l.Acquire(t.Context(), "r", nil); k != nil || !errors.Is(err, ErrLost) {
 			t.Errorf("answered after 990ms of 1s: got %v, %v", k, err)
 		}
-		synctest.Wait()
+		stuck.Store(false)
+		pass(5 * time.Second)
 		for i, f := range nodes {
 			if f.live() != 0 {
 				t.Errorf("node %d still has the lock", i)
@@ -317,6 +319,43 @@ func TestAReleaseThatNobodyAnswersCanBeRepeated(t *testing.T) {
 			if f.live() != 0 {
 				t.Errorf("node %d still has the lock", i)
 			}
+		}
+	})
+}
+
+// TestNoHolderProposesAFenceTwice has a caller whose clock is behind wait for a
+// resource that somebody holds: all that it knows stays the same, and still each
+// proposal is a new one, which the withdrawal of the one before does not touch.
+func TestNoHolderProposesAFenceTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := fakeQuorum(3)
+		slow := newSkewed()
+		slow.step(-10 * time.Minute)
+		l, waiter := quorumLocker(t, nodes, newSkewed(), nil), quorumLocker(t, nodes, slow, nil)
+		k := mustAcquire(t, l, "r")
+		pass(2 * time.Second)
+		nodes[0].wipe() // one node accepts whatever the waiter proposes, and takes it back
+		var mu sync.Mutex
+		newest := int64(0)
+		nodes[0].fault(func(_ context.Context, c *call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if c.op == opPropose {
+				if c.proposal <= newest {
+					t.Errorf("proposal %d after %d", c.proposal, newest)
+				}
+				newest = c.newest
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := waiter.Acquire(ctx, "r", nil); !errors.Is(err, ErrHeld) {
+			t.Errorf("Acquire: %v", err)
+		}
+		if err := k.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
 		}
 	})
 }

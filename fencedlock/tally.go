@@ -98,16 +98,16 @@ func (p *poll) lost() {
 	}
 }
 
-// decideHeld is about a lock that must be at a majority: to renew, or to end it
+// decideHeld is about a lock that must be at enough nodes: to renew, or to end it
 // by force.
 func (p *poll) decideHeld(missing int) {
 	switch {
-	case p.yes >= p.b.need:
+	case p.yes >= p.b.keep:
 		p.answer(renewed)
 		if p.c.op == opForce {
 			p.c.answer = answer{verdict: granted, fence: p.c.fence}
 		}
-	case p.absent+p.taken > p.b.spare():
+	case p.absent+p.taken > len(p.b.nodes)-p.b.keep:
 		p.lost()
 		if p.c.op == opForce {
 			p.unforced()
@@ -126,8 +126,8 @@ func (p *poll) unforced() {
 }
 
 // decideRelease: it is released when a majority has confirmed that it was there
-// and is gone, or, for all that is known, may have done so, and others can have a
-// majority.
+// and is gone; or when others can have a majority, and, for all that is known, it
+// was still at enough nodes.
 func (p *poll) decideRelease(missing int) {
 	switch {
 	case p.yes >= p.b.need:
@@ -135,7 +135,7 @@ func (p *poll) decideRelease(missing int) {
 	case missing > 0:
 	case len(p.errs) > p.b.spare():
 		p.unavailable()
-	case p.yes+len(p.errs) >= p.b.need:
+	case p.yes+len(p.errs) >= p.b.keep:
 		p.answer(released)
 	default:
 		p.lost()

@@ -19,6 +19,6 @@
 //
 // It proves nothing beyond its bounds: three or five nodes, up to four attempts.
 // A lease may end at any moment, so what needs one to end no sooner, exclusion, is
-// not in here. It looks at the protocol, not at the code;
-// for that there are tests on real servers whose histories are checked.
+// not in here. It looks at the protocol, not at the code; for that there are tests
+// on real servers whose histories are checked.
 package model

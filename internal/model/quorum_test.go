@@ -14,7 +14,6 @@ func TestProposedFencesAreUniqueAndRise(t *testing.T) {
 		"3 nodes, 4 attempts, any proposals":    {Nodes: 3, Majority: 2, Attempts: 4, Highest: 4, Repeats: true},
 		"3 nodes, locks that go at any time":    {Nodes: 3, Majority: 2, Attempts: 3, Highest: 3, Locks: true, Expiry: true},
 		"3 nodes, the same, requests repeated":  {Nodes: 3, Majority: 2, Attempts: 3, Highest: 3, Locks: true, Expiry: true, Repeats: true},
-		"3 nodes, locks that go when they may":  {Nodes: 3, Majority: 2, Attempts: 3, Highest: 3, Locks: true},
 		"4 nodes":                               {Nodes: 4, Majority: 3, Attempts: 3, Highest: 3, Repeats: true},
 		"5 nodes, 3 attempts":                   {Nodes: 5, Majority: 3, Attempts: 3, Highest: 3, Repeats: true},
 		"5 nodes, 2 attempts, with their locks": {Nodes: 5, Majority: 3, Attempts: 2, Highest: 3, Repeats: true, Locks: true, Expiry: true},
