@@ -105,6 +105,27 @@ var sabotages = []sabotage{
 	},
 
 	{
+		name:   "a majority, and not fewer",
+		file:   "fencedlock/quorumoptions.go",
+		text:   "return (n + lossy + 2) / 2 }",
+		by:     "return (n + lossy) / 2 }",
+		caught: []catch{{lockPkg, "TestTwoMinoritiesHoldNothing"}},
+	},
+	{
+		name:   "a node refuses what is not above its counter",
+		file:   "fencedlock/propose.lua",
+		text:   "if counter and not below(counter, ARGV[4]) then return 'behind ' .. counter end",
+		caught: []catch{{lockPkg, "TestNodeScriptsAgreeWithTheModel"}},
+	},
+	{
+		name:   "a node that has restarted does not vote at once",
+		file:   "fencedlock/quorumoptions.go",
+		text:   "return max(o.TTL, callTimeout) + 2*maxClockOff",
+		by:     "return 0 * maxClockOff",
+		caught: []catch{{lockPkg, "TestRestartedNodesDoNotVoteAtOnce"}},
+	},
+
+	{
 		name:   "Postgres tells holders of one fence apart",
 		file:   everySQL,
 		text:   "OR (f.fence_id = EXCLUDED.fence_id AND f.holder = EXCLUDED.holder)",
