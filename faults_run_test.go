@@ -216,8 +216,14 @@ func (r *faultRun) counts() string {
 // judge compares the history with what the store has kept.
 func (r *faultRun) judge(account faults.Account) {
 	r.Helper()
+	r.judgeOps(r.history.Ops(), account)
+}
+
+// judgeOps is judge for a part of the history.
+func (r *faultRun) judgeOps(ops []*faults.Op, account faults.Account) {
+	r.Helper()
 	const most = 3
-	violations := faults.Judge(r.history.Ops(), account)
+	violations := faults.Judge(ops, account)
 	for i, v := range violations {
 		if i == most {
 			r.Errorf("and %d more violations", len(violations)-most)

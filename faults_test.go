@@ -16,13 +16,19 @@ import (
 func (r *faultRun) withPostgres(p *testenv.Postgres) env {
 	r.Helper()
 	e := newEnvOn(r.T, nil, p)
-	p.Do(r, e.db, registerTables)
-	for _, name := range r.resources {
-		p.Do(r, e.db, fmt.Sprintf("INSERT INTO register VALUES ('%s', '', 0)", name))
-	}
+	r.tables(e)
 	r.setup.Postgres = p.URL(e.db)
 	r.harm(processFaults(r.T, "postgres", p)...)
 	return e
+}
+
+// tables makes the tables of the workers.
+func (r *faultRun) tables(e env) {
+	r.Helper()
+	e.postgres.Do(r, e.db, registerTables)
+	for _, name := range r.resources {
+		e.postgres.Do(r, e.db, fmt.Sprintf("INSERT INTO register VALUES ('%s', '', 0)", name))
+	}
 }
 
 // ownWays gives every worker a way of its own to a server, so that one can be cut

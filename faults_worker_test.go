@@ -43,6 +43,8 @@ type faultSetup struct {
 	Redis   []string
 	Master  string
 	Cluster bool
+	// Quorum says that Redis are independent servers.
+	Quorum bool
 	// Postgres is a URL; without it S3 is the store.
 	Postgres  string
 	S3        s3Setup
@@ -115,14 +117,27 @@ func (w *faultWorker) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: w.Redis, MasterName: w.Master, IsClusterMode: w.Cluster,
-		DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
-	})
-	w.locker, err = fencedlock.New(rdb, &fencedlock.Options{
+	w.locker, err = w.newLocker(&fencedlock.Options{
 		TTL: faultTTL, Label: w.Name, Stores: []fencedstore.Claimer{w.store},
 	})
 	return err
+}
+
+func (w *faultWorker) newLocker(opts *fencedlock.Options) (*fencedlock.Locker, error) {
+	client := func(addrs []string) redis.UniversalClient {
+		return redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: addrs, MasterName: w.Master, IsClusterMode: w.Cluster,
+			DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		})
+	}
+	if !w.Quorum {
+		return fencedlock.New(client(w.Redis), opts)
+	}
+	var nodes []redis.UniversalClient
+	for _, addr := range w.Redis {
+		nodes = append(nodes, client([]string{addr}))
+	}
+	return fencedlock.NewQuorum(nodes, opts)
 }
 
 // begin records that an operation begins; end, that it has ended.

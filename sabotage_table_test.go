@@ -1,7 +1,7 @@
 package fenced_test
 
-// sabotage removes one piece that protects: in a copy of a file, a text is
-// replaced wherever it is.
+// sabotage removes one piece that protects: in copies of a file, or of all that a
+// pattern matches, a text is replaced wherever it is.
 type sabotage struct {
 	name string // of the piece
 	file string
@@ -18,7 +18,7 @@ const (
 	lockPkg     = "./fencedlock"
 	postgresPkg = "./fencedstore/postgres"
 	s3Pkg       = "./fencedstore/s3compat"
-	fencesSQL   = "migrations/00001_fences.sql"
+	everySQL    = "migrations/*.sql" // later migrations define functions anew
 )
 
 // sabotages are the pieces that the promise stands on.
@@ -105,50 +105,84 @@ var sabotages = []sabotage{
 	},
 
 	{
+		name:   "a majority, and not fewer",
+		file:   "fencedlock/quorumoptions.go",
+		text:   "return (n + lossy + 2) / 2 }",
+		by:     "return (n + lossy) / 2 }",
+		caught: []catch{{lockPkg, "TestTwoMinoritiesHoldNothing"}},
+	},
+	{
+		name:   "a node refuses what is not above its counter",
+		file:   "fencedlock/propose.lua",
+		text:   "if counter and not below(counter, ARGV[4]) then return 'behind ' .. counter end",
+		caught: []catch{{lockPkg, "TestNodeScriptsAgreeWithTheModel"}},
+	},
+	{
+		name:   "a node that has restarted does not vote at once",
+		file:   "fencedlock/quorumoptions.go",
+		text:   "return max(o.TTL, callTimeout) + 2*maxClockOff",
+		by:     "return 0 * maxClockOff",
+		caught: []catch{{lockPkg, "TestRestartedNodesDoNotVoteAtOnce"}},
+	},
+
+	{
 		name:   "Postgres tells holders of one fence apart",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "OR (f.fence_id = EXCLUDED.fence_id AND f.holder = EXCLUDED.holder)",
 		by:     "OR f.fence_id = EXCLUDED.fence_id",
 		caught: []catch{{postgresPkg, "TestRepeatedFencesAreToldApart"}},
 	},
 	{
 		name:   "Postgres compares strictly when it claims",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "WHERE f.fence_id < EXCLUDED.fence_id",
 		by:     "WHERE f.fence_id <= EXCLUDED.fence_id",
 		caught: []catch{{postgresPkg, "TestRepeatedFencesAreToldApart"}},
 	},
 	{
 		name:   "Postgres compares the fence of a write",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "WHERE resource = p_resource AND fence_id = p_fence AND holder = v_hash",
 		by:     "WHERE resource = p_resource",
 		caught: []catch{{postgresPkg, "TestGuardTellsWhyItRefuses"}, {".", "TestFaultsOnOneRedisAndPostgres"}},
 	},
 	{
 		name:   "the guard's lock",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "IF pg_advisory_xact_lock_shared(1179538243, hashtext(p_resource)) IS NULL THEN END IF;",
 		caught: []catch{{postgresPkg, "TestClaimWaitsForOlderTransactionsToEnd"}, {".", "TestFaultsOnOneRedisAndPostgres"}},
 	},
 	{
 		name:   "the claim's lock",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "IF pg_advisory_xact_lock(1179538243, hashtext(p_resource)) IS NULL THEN END IF;",
 		caught: []catch{{postgresPkg, "TestClaimWaitsForOlderTransactionsToEnd"}},
 	},
 	{
 		name:   "a paused transaction is ended",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "ELSIF set_config('idle_in_transaction_session_timeout',\n                   least(greatest(p_left_ms, 1), 2147483647)::text, true) IS NULL THEN\n",
 		caught: []catch{{postgresPkg, "TestPausedHolderIsEndedByTheServer"}},
 	},
 	{
 		name:   "a claim survives a crash",
-		file:   fencesSQL,
+		file:   everySQL,
 		text:   "PERFORM set_config('synchronous_commit', 'on', true);",
 		by:     "NULL;",
 		caught: []catch{{postgresPkg, "TestClaimSurvivesACrashWithSynchronousCommitOff"}},
+	},
+	{
+		name:   "a mark that is forgotten leaves a floor",
+		file:   everySQL,
+		text:   "WHERE v_mark IS NOT NULL OR p_fence > (SELECT fence_id FROM fencedstore.floor)",
+		by:     "WHERE true",
+		caught: []catch{{postgresPkg, "TestForgottenResourceStillRefusesItsOlderHolders"}},
+	},
+	{
+		name:   "a trigger compares the fence that is shown",
+		file:   everySQL,
+		text:   "AND fence_id::text = split_part(p_shown, ':', 1)\n        AND holder = sha256(decode(split_part(p_shown, ':', 2), 'hex'))",
+		caught: []catch{{postgresPkg, "TestPausedHoldersCannotHarmProtectedTables"}},
 	},
 	{
 		name:   "an answer that did not arrive is no failure",

@@ -16,42 +16,56 @@ import (
 // sabotage sets it.
 const sabotageEnv = "FENCED_TEST_SABOTAGE"
 
-// damaged returns a copy of the file with the piece removed. A text that is not
-// there any more is an error: the table is out of date.
-func (s sabotage) damaged() (string, error) {
-	b, err := os.ReadFile(s.file)
+// damaged returns copies of the files with the piece removed, by name. A text that
+// is not there any more is an error: the table is out of date.
+func (s sabotage) damaged() (map[string]string, error) {
+	names, err := filepath.Glob(s.file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if !strings.Contains(string(b), s.text) {
-		return "", errors.New(s.file + " does not contain " + s.text)
+	files := make(map[string]string)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(b), s.text) {
+			files[name] = strings.ReplaceAll(string(b), s.text, s.by)
+		}
 	}
-	return strings.ReplaceAll(string(b), s.text, s.by), nil
+	if len(files) == 0 {
+		return nil, errors.New(s.file + " does not contain " + s.text)
+	}
+	return files, nil
 }
 
-// overlay has the go command read a damaged file in place of one in the tree,
+// overlay has the go command read damaged files in place of those in the tree,
 // which stays as it is.
 func (s sabotage) overlay(t *testing.T) string {
 	t.Helper()
-	text, err := s.damaged()
+	files, err := s.damaged()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	damaged := filepath.Join(dir, filepath.Base(s.file))
-	original, err := filepath.Abs(s.file)
-	if err != nil {
-		t.Fatal(err)
+	replace := make(map[string]string)
+	for name, text := range files {
+		original, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[original] = filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(replace[original], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b, err := json.Marshal(map[string]map[string]string{"Replace": {original: damaged}})
+	b, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
 	overlay := filepath.Join(dir, "overlay.json")
-	for name, content := range map[string][]byte{damaged: []byte(text), overlay: b} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return overlay
 }

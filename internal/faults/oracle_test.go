@@ -221,3 +221,34 @@ func TestChainIsTheAccountOfAStoreThatKeepsNone(t *testing.T) {
 		t.Error("there is a chain to a value that nobody has written")
 	}
 }
+
+// A standby that lacks "b" is promoted. The holder of fence 1 is let in until
+// fence 3 claims, and nobody afterwards.
+func TestStoreThatForgotIsJudgedByThoseWhoCameAfterwards(t *testing.T) {
+	t.Parallel()
+	var s story
+	s.acquire(1)
+	s.write(1, "", "a", faults.Done)
+	s.acquire(2)
+	s.write(2, "a", "b", faults.Done)
+	forgot := s.now
+	s.now = s.now.Add(time.Second)
+	s.write(1, "a", "c", faults.Done)
+	s.acquire(3)
+	s.read(3, "c")
+	s.write(3, "c", "d", faults.Done)
+	s.write(3, "d", "e", faults.Done)
+	account := []faults.Accepted{kept(1, "", "a"), kept(1, "a", "c"), kept(3, "c", "d"), kept(3, "d", "e")}
+	after := func(list []faults.Accepted) []faults.Violation {
+		return faults.Judge(faults.After(forgot, s.h.Ops(), faults.Account{"r": list}))
+	}
+	if vs := after(account); len(vs) != 0 {
+		t.Errorf("the oracle found %v, want nothing", vs)
+	}
+	if vs := after(account[:3]); len(vs) != 1 || vs[0].Rule != "lost write" {
+		t.Errorf("without the last write the oracle found %v", vs)
+	}
+	if vs := after(append(account, kept(1, "e", "f"))); len(vs) == 0 || vs[0].Rule != "fence order" {
+		t.Errorf("with a stale write at the end the oracle found %v", vs)
+	}
+}
