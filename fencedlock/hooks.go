@@ -17,7 +17,8 @@ import (
 // goroutine of the caller, or on one that it waits for, and delay it. The others
 // run on goroutines of the Locker, several at once and in no order, and delay
 // neither renewals nor the end of a lease; a call may still be under way when
-// Close returns. A hook must not panic.
+// Close returns. Those of renewals run on eight goroutines at most: when all of
+// them are kept busy, what is to be told waits in memory. A hook must not panic.
 type Hooks struct {
 	// Acquired is called when a lock was acquired and every store has claimed.
 	Acquired func(ctx context.Context, f fencedstore.Fence, a Acquisition)
@@ -132,20 +133,17 @@ func (l *Locker) observe(batch []*renewal) {
 			if h := l.opts.Hooks.RenewFailed; h != nil {
 				h(r.lock.values(), r.of, r.err)
 			}
-		case r.answer.verdict == renewed:
+		case r.answer.verdict == renewed && r.left > 0:
 			r.tellRenewed()
 		}
 	}
 }
 
 func (r *renewal) tellRenewed() {
-	h := r.lock.l.opts.Hooks.Renewed
-	if h == nil && !r.lock.l.opts.Logger.Enabled(r.lock.parent, slog.LevelDebug) {
-		return
+	if r.lock.logs(slog.LevelDebug) {
+		r.lock.log(slog.LevelDebug, "renewed", r.of, "remaining", r.left)
 	}
-	left := r.lock.Remaining()
-	r.lock.log(slog.LevelDebug, "renewed", r.of, "remaining", left)
-	if h != nil {
-		h(r.lock.values(), r.of, left)
+	if h := r.lock.l.opts.Hooks.Renewed; h != nil {
+		h(r.lock.values(), r.of, r.left)
 	}
 }

@@ -60,6 +60,7 @@ type renewal struct {
 	lock    *Lock
 	of      fencedstore.Fence
 	attempt uint32
+	left    time.Duration // of the lease, when the answer came; 0 if the lock had ended
 }
 
 // Fence returns the lock's fence. It is the lock's for ever, also after its

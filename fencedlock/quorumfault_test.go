@@ -226,9 +226,9 @@ func TestASecondMajorityHasAHigherFence(t *testing.T) {
 	if err := store.Write(t.Context(), first.Fence(), "key", []byte("first")); !errors.Is(err, fencedstore.ErrStale) {
 		t.Errorf("Write with the older fence: %v", err)
 	}
-	if err := first.Renew(t.Context()); reason(err) != fencedlock.Taken {
-		t.Errorf("Renew of the first: %v", err)
-	}
+	testenv.Eventually(t, patience, "the first is told that it was replaced", func() bool {
+		return reason(first.Renew(t.Context())) == fencedlock.Taken // or some nodes do not answer in time
+	})
 	release(t, second)
 }
 

@@ -65,9 +65,11 @@ func TestAProposalIsCountedForItselfAlone(t *testing.T) {
 		}
 		have := 0
 		for _, f := range nodes {
+			f.mu.Lock() // stragglers are still asking
 			if f.shelf.locks[key.lock].fence == k.Fence().ID {
 				have++
 			}
+			f.mu.Unlock()
 		}
 		if have < 2 {
 			t.Errorf("%d nodes have accepted fence %d", have, k.Fence().ID)
@@ -91,7 +93,9 @@ func TestOneNodeCannotUseUpTheFences(t *testing.T) {
 			}
 			pass(time.Millisecond)
 		}
+		nodes[1].mu.Lock()
 		nodes[1].shelf.counters[key.counter] = maxFence - 1
+		nodes[1].mu.Unlock()
 		if _, err := l.Acquire(t.Context(), "r", nil); !errors.Is(err, ErrConfig) {
 			t.Errorf("two nodes at the bound: %v", err)
 		}

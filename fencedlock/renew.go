@@ -211,6 +211,9 @@ func (l *Locker) renewBatch(batch []*renewal) {
 		if r.lock.settle(&r.call, r.attempt, sent, now) {
 			lost = append(lost, r.lock)
 		}
+		if r.lock.err == nil && r.value == r.lock.value {
+			r.left = r.lock.lease.left(now)
+		}
 	}
 	l.scheduler.Unlock()
 	l.gone(lost)

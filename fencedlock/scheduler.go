@@ -37,12 +37,14 @@ type scheduler struct {
 	timer   *time.Timer
 	wake    time.Duration // when timer fires, by now().mono
 	stride  time.Duration // how far ahead timer is set at most
-	busy bool          // a longer stride would have been too long since the last pass
+	busy    bool          // a longer stride would have been too long since the last pass
 	drift   time.Duration // how far the clocks were apart
 	running bool
 	closed  bool
 	senders int            // batches under way
 	coming  int            // senders among them that have not taken one yet
+	tellers int            // goroutines that call hooks
+	untold  [][]*renewal   // batches for them
 	work    sync.WaitGroup // the goroutine and the senders
 }
 

@@ -6,6 +6,8 @@ const (
 	// maxSenders bounds the batches under way at once, and with them the
 	// goroutines of a Locker whose Redis does not answer.
 	maxSenders = 8
+	// maxTellers bounds the goroutines that call hooks for renewals.
+	maxTellers = 8
 )
 
 // engage starts a sender for every batch of locks that is ready, as long as there
@@ -32,8 +34,32 @@ func (s *scheduler) sendNext() {
 	s.Lock()
 	s.senders--
 	s.engage()
+	s.untold = append(s.untold, batch)
+	tells := s.tellers < maxTellers
+	if tells {
+		s.tellers++
+	}
 	s.Unlock()
-	s.told(batch)
+	if tells {
+		s.tell()
+	}
+}
+
+// tell calls the hooks for what was sent, until nothing is left to be told.
+func (s *scheduler) tell() {
+	for {
+		s.Lock()
+		if len(s.untold) == 0 {
+			s.tellers--
+			s.Unlock()
+			return
+		}
+		batch := s.untold[0]
+		s.untold[0] = nil
+		s.untold = s.untold[1:]
+		s.Unlock()
+		s.told(batch)
+	}
 }
 
 // take makes renewals for those whose lease ends first. More renewals than there
