@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fenced-go/fenced/fencedlock"
@@ -14,7 +15,7 @@ import (
 )
 
 // Server is a Redis in this process, on a free port of 127.0.0.1. Its TTLs run
-// down by themselves, as those of a real one do.
+// down by themselves, as those of a real one do. Three of them serve a quorum.
 type Server struct{ mini *miniredis.Miniredis }
 
 // Start starts a Server that ends with the test. It is for tests; a program
@@ -36,7 +37,21 @@ func NewServer() (*Server, error) {
 		return nil, fmt.Errorf("locktest: start a server: %w", err)
 	}
 	mini.ClockTTL(true)
+	mini.Server().SetPreHook(identify())
 	return &Server{mini}, nil
+}
+
+// identify answers INFO server, which a quorum asks: a server of its own that has
+// been up for long enough to vote.
+func identify() server.Hook {
+	text := "# Server\r\nrun_id:" + fencedstore.NewHolder() + "\r\nuptime_in_seconds:86400\r\n"
+	return func(c *server.Peer, cmd string, args ...string) bool {
+		if !strings.EqualFold(cmd, "INFO") || len(args) != 1 || !strings.EqualFold(args[0], "server") {
+			return false
+		}
+		c.WriteBulk(text)
+		return true
+	}
 }
 
 // Close stops the server and cuts all connections.
