@@ -105,7 +105,8 @@ func (s *Store) lookUp(ctx context.Context, a *attempt) (st state, final bool, e
 	write, ok := st.env.writeAt(a.base.seq() + 1)
 	switch {
 	case !ok && !wasOpen:
-		// The base was old before the only sending of it.
+		// The base was old before the only sending of it: docs/design.md, a 412
+		// older than the history.
 		return st, true, errLost
 	case !ok:
 		return state{}, true, a.refused(errors.New("s3compat: more writes came since than the register remembers"))
