@@ -20,6 +20,9 @@ type Store struct {
 	report  *Report
 	now     func() time.Time
 	foreign atomic.Bool // an endpoint that is not AWS's own was called
+	// toldETags says that an answer to CompleteMultipartUpload has told the
+	// ETag that the object then had.
+	toldETags atomic.Bool
 
 	mu       sync.Mutex
 	sessions map[string]*session
