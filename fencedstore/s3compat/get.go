@@ -111,6 +111,9 @@ func (s *Store) entries(ctx context.Context, resource string) (*envelope, error)
 		return nil, withCause(ctx, ctx.Err())
 	}
 	st, err := s.read(ctx, resource)
+	if err == nil {
+		st, err = s.load(ctx, resource, st)
+	}
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}

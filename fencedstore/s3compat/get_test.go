@@ -310,7 +310,7 @@ func TestRegisterOfALaterReleaseIsLeftAlone(t *testing.T) {
 	claim(t, s, by(alice, 5))
 	p.alter(func(r *request, resp *response) {
 		if r.method == http.MethodGet {
-			resp.body = []byte("fenced-register 2 something=new\nand so on\n")
+			resp.body = []byte("fenced-register 3 something=new\nand so on\n")
 			resp.header.Del("Content-Length")
 		}
 	})
