@@ -57,8 +57,9 @@
 // the time, or only on one of its front ends, passes the probe: run package
 // storetest against it.
 //
-// A ranged read is checked by size and ETag; only a value read from end to end
-// is compared with its checksum.
+// Of a ranged read the position, the size and the ETag of the whole are checked;
+// only a value read from end to end, or one that is inline, is compared with its
+// checksum.
 //
 // # Errors
 //
