@@ -25,6 +25,7 @@ const (
 	aws            = "github.com/aws"
 	gofakes3       = "github.com/johannesboyne/gofakes3"
 	testcontainers = "github.com/testcontainers"
+	porcupineMod   = "github.com/anishathalye/porcupine"
 )
 
 // layer is one package and what may be below it.
@@ -72,10 +73,12 @@ var layers = []layer{
 		pkg: "examples/billing", deny: []string{testcontainers, module + "/internal/testenv"},
 		why: "the example shows what a user can write",
 	},
+	{pkg: "internal/model", only: []string{}, why: "it knows the protocols and no code that follows them"},
 	{
 		pkg: "internal/testenv", only: []string{}, testing: true,
 		why: "every package's tests import it, and what tests import gets into the go.sum of users",
 	},
+	{pkg: "internal/faults", only: []string{}, why: "what judges the lock and the stores uses neither"},
 	{
 		pkg: "internal/testenv/docker", deny: []string{goRedis, pgxModule, aws}, testing: true,
 		why: "servers need no client",
@@ -223,6 +226,9 @@ func TestOnlyTheRootImportsTestcontainers(t *testing.T) {
 			return within(dep, testcontainers) || within(dep, docker)
 		}) {
 			t.Errorf("the tests of %s use containers: a hundred modules would be in the go.sum of every user", path)
+		}
+		if slices.ContainsFunc(below(g, path+".test"), func(dep string) bool { return within(dep, porcupineMod) }) {
+			t.Errorf("the tests of %s import %s; histories are checked at the root, where no user pays for it", path, porcupineMod)
 		}
 	}
 }

@@ -20,6 +20,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(faultWorkerEnv); spec != "" {
+		runFaultWorker(spec)
+		return
+	}
 	if spec := os.Getenv(workerEnv); spec != "" {
 		runWorker(spec)
 		return

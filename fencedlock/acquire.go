@@ -86,12 +86,18 @@ func (l *Locker) prepare(ctx context.Context, resource string, opts *AcquireOpti
 		return nil, &abandonedError{op: "acquire", resource: resource, errs: []error{ended(ctx)}}
 	}
 	k := &Lock{l: l, terms: t, parent: ctx}
-	k.index = -1
+	k.watched, k.ready = nowhere, nowhere
 	k.fence = fencedstore.Fence{Resource: resource, Holder: fencedstore.NewHolder()}
 	k.ask = call{
 		durable: &l.opts.Durability,
 		op:      opAcquire, keys: newKeys(l.opts.Prefix, resource),
 		holder: k.fence.Holder, label: t.label, ttl: t.ttl.Milliseconds(),
+	}
+	if l.quorum != nil {
+		if err := l.quorum.accepts(&t); err != nil {
+			return nil, err
+		}
+		k.ask.ballot = newBallot(len(l.quorum.nodes))
 	}
 	return k, nil
 }
@@ -103,10 +109,10 @@ func (l *Locker) obtain(ctx context.Context, k *Lock) (*HeldError, error) {
 	for try := 1; ; try++ {
 		sent := l.now()
 		k.attempts++
-		c.proposal = sent.proposal()
+		c.proposal, c.sent = sent.proposal(), sent
 		l.backend.do(firstTry(ctx, try), c) //nolint:contextcheck // it is derived from ctx
 		if c.err == nil {
-			return l.answered(ctx, k, sent)
+			return l.answered(ctx, k, c.sent)
 		}
 		fault := asFault(c.err)
 		if fault == nil {

@@ -47,10 +47,15 @@ const (
 	opInspect
 	opKeep
 	opWhy
+
+	// What a quorum asks one of its nodes.
+	opPropose
+	opWithdraw
+	opMend
 )
 
 func (o op) String() string {
-	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release", "renew"}[o]
+	return [...]string{"", "acquire", "renew", "release", "force the release of", "inspect", "release", "renew", "acquire", "release", "renew"}[o]
 }
 
 // call is one question and, afterwards, its answer. Asking the same question
@@ -70,6 +75,11 @@ type call struct {
 	waits    bool   // acquire: takes a place in the queue; release: leaves it
 	waker    string // of a waiter: see grant.lua
 	entry    string // room for command
+
+	ballot *ballot // of a quorum: what its nodes may have of this holder
+	seen   int64   // acquire: the newest fence that an answer named
+	sent   instant // acquire: when the question was sent that was granted
+	newest int64   // propose, withdraw, mend: see the scripts
 
 	durable *Durability // acquire: where the answer has to be kept, too; may be nil
 	status  *Status     // inspect: gets the answer
@@ -102,4 +112,5 @@ const (
 	taken
 	forced
 	free
+	behind // propose: the counter is not below
 )

@@ -17,3 +17,18 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkQuorumOfFiveAcquireAndRelease(b *testing.B) {
+	_, clients := several(b, 5)
+	l := quorum(b, clients, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		k, err := l.Acquire(b.Context(), "r", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := k.Release(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (s Severity) String() string {
 type Finding struct {
 	Severity Severity
 	// Name is what was looked at, in a word or two that never change: eviction,
-	// persistence, replicas, role, rights, version, clock, cluster.
+	// persistence, replicas, role, rights, version, clock, cluster, quorum.
 	Name string
 	// Node is the address of the server, empty when it is about all of them.
 	Node string
@@ -109,15 +109,14 @@ func (e *CheckError) Error() string {
 // Is makes errors.Is(e, ErrConfig) true.
 func (e *CheckError) Is(target error) bool { return target == ErrConfig }
 
-// checkResource is what Check locks to try its rights.
-const checkResource = "fencedlock.check"
-
 // Check looks for what makes Redis lose locks or refuse them: eviction,
 // persistence that is off, replicas that need not have a write, missing rights,
 // a server that is too old or a replica, clocks that differ by more than a
 // second, slots of a Cluster that nobody serves. It acquires, renews and releases
-// a lock of its own, and otherwise only reads. What it may not read, it reports
-// as [Unknown]. Call it when the program starts, and log the report.
+// a lock of its own on every server that has locks, and otherwise only reads.
+// What it may not read, it reports as [Unknown]. Of a quorum it looks at each
+// node, and reports those that do not answer, do not vote yet, or are one server
+// under two names. Call it when the program starts, and log the report.
 //
 // Findings are no error unless Options.Strict says so: then it is a
 // *[CheckError], beside the report. Other errors say that Redis cannot be used or
@@ -131,16 +130,9 @@ func (l *Locker) Check(ctx context.Context) (Report, error) {
 		return Report{}, ErrClosed
 	}
 	var r Report
-	unavailable := l.checkRights(ctx, &r)
-	if b, ok := l.backend.(*redisBackend); ok {
-		nodes, err := b.masters(ctx)
-		if err != nil {
-			return r, errors.Join(unavailable, l.failure("check", "", b.explain(err)))
-		}
-		r.Nodes = len(nodes)
-		for _, n := range nodes {
-			l.probe(ctx, n).into(&r)
-		}
+	unavailable, err := l.checkNodes(ctx, &r)
+	if err != nil {
+		return r, err
 	}
 	if ctx.Err() != nil {
 		return r, &abandonedError{op: "check", errs: []error{ended(ctx)}}
@@ -170,38 +162,31 @@ func (r Report) err(strict Severity) error {
 	return e
 }
 
-// checkRights does what a holder does, with a lock of its own. No store hears of
-// it.
-func (l *Locker) checkRights(ctx context.Context, r *Report) error {
-	err := l.tryRights(ctx)
-	switch {
-	case err == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrLost):
-		return nil // somebody else checks at the same time
-	case errors.Is(err, ErrConfig), errors.Is(err, ErrUnexpectedReply):
-		r.add(Critical, "rights", "", strings.TrimPrefix(err.Error(), "fencedlock: "), "see docs/operations.md for the rights that are needed")
-		return nil
-	case errors.Is(err, ErrNotReplicated):
-		r.add(Warning, "replicas", "", strings.TrimPrefix(err.Error(), "fencedlock: "), "connect the replicas that Options.Durability asks for")
-		return nil
+// checkNodes looks at every server. unavailable is that one of them did not do what
+// a holder asks for.
+func (l *Locker) checkNodes(ctx context.Context, r *Report) (unavailable, err error) {
+	b, ok := l.backend.(*redisBackend)
+	if !ok {
+		unavailable = l.checkRights(ctx, r, checkResource, "")
+		if l.quorum != nil {
+			l.checkQuorum(ctx, l.quorum, r)
+		}
+		return unavailable, nil
 	}
-	return err
-}
-
-func (l *Locker) tryRights(ctx context.Context) error {
-	k, err := l.prepare(ctx, checkResource, nil)
+	nodes, err := b.masters(ctx)
 	if err != nil {
-		return err
+		return nil, errors.Join(l.checkRights(ctx, r, checkResource, ""), l.failure("check", "", b.explain(err)))
 	}
-	k.terms.stores = nil
-	held, err := l.obtain(ctx, k)
-	if err != nil {
-		return err
+	r.Nodes = len(nodes)
+	resources := b.resourceOn(ctx, nodes, l.opts.Prefix)
+	for _, n := range nodes {
+		p := l.probe(ctx, n)
+		p.into(r)
+		if resource := resources[n]; resource != "" {
+			unavailable = cmp.Or(unavailable, l.checkRights(ctx, r, resource, p.node))
+		} else {
+			r.add(Unknown, "rights", p.node, "no name was found that this server has the lock of", "see that it has slots")
+		}
 	}
-	if held != nil {
-		return held
-	}
-	if err := k.Renew(ctx); err != nil {
-		return errors.Join(err, k.Release(ctx))
-	}
-	return k.Release(ctx)
+	return unavailable, nil
 }

@@ -106,6 +106,7 @@ func (l *Locker) refence(ctx context.Context, k *Lock, mark int64) error {
 	s.Lock()
 	k.paused, k.answerBy = true, 0 // renewals of the old fence would find it taken
 	k.attempt++
+	s.ready.remove(k)
 	s.Unlock()
 	k.ask.least = mark + 1
 	held, err := l.obtain(ctx, k)

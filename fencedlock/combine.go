@@ -42,9 +42,31 @@ type rider struct {
 	err   error
 }
 
+// combinerOf is that of the server which c goes to: a node that does not answer must
+// not hold up those who ask another. It is nil where that is not known.
+func (b *redisBackend) combinerOf(ctx context.Context, c *call) *combiner {
+	if b.own {
+		return &b.combiner
+	}
+	cluster, ok := b.rdb.(*redis.ClusterClient)
+	if !ok {
+		return nil
+	}
+	node, err := cluster.MasterForKey(ctx, c.keys.lock)
+	if err != nil {
+		return nil
+	}
+	addr := node.Options().Addr
+	m, ok := b.byNode.Load(addr)
+	if !ok {
+		m, _ = b.byNode.LoadOrStore(addr, new(combiner))
+	}
+	found, _ := m.(*combiner)
+	return found
+}
+
 // runShared is run, in company when many call at once.
-func (b *redisBackend) runShared(ctx context.Context, c *call) (string, error) {
-	m := &b.combiner
+func (b *redisBackend) runShared(ctx context.Context, m *combiner, c *call) (string, error) {
 	m.mu.Lock()
 	if m.busy < slots {
 		m.busy++
@@ -61,8 +83,9 @@ func (b *redisBackend) runShared(ctx context.Context, c *call) (string, error) {
 		return "", err
 	}
 	if r.batch != nil {
-		b.send(ctx, r.batch)
-		m.next()
+		if err := b.send(ctx, m, r.batch); err != nil {
+			return "", err
+		}
 	}
 	reply, err := r.reply, r.err
 	*r = rider{done: r.done, timer: r.timer}
@@ -95,6 +118,7 @@ func (m *combiner) wait(ctx context.Context, r *rider) error {
 	defer m.mu.Unlock()
 	switch {
 	case r.batch != nil: // the others count on it
+		<-r.done
 		return nil
 	case r.taken:
 		return &faultError{err: err, ran: true}
@@ -126,23 +150,44 @@ func (m *combiner) next() {
 	sender.done <- struct{}{}
 }
 
-// send runs a batch in one round trip. ctx is the sender's, of which neither the
+// send runs a batch and hands the slot on. A client that cannot be made to honour a
+// deadline is left behind with the batch when the sender's is over: the slot is not
+// kept for it.
+func (b *redisBackend) send(ctx context.Context, m *combiner, batch []*rider) error {
+	defer m.next()
+	if b.own {
+		b.runBatch(ctx, batch)
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.runBatch(ctx, batch)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return &faultError{err: ctx.Err(), ran: true}
+	}
+}
+
+// runBatch runs a batch in one round trip. ctx is the sender's, of which neither the
 // end nor an earlier one of another's fails the batch.
-func (b *redisBackend) send(ctx context.Context, batch []*rider) {
+func (b *redisBackend) runBatch(ctx context.Context, batch []*rider) {
 	at, _ := ctx.Deadline()
 	ctx = &callContext{Context: ctx, at: at, free: true}
-	if len(batch) == 1 {
-		r := batch[0]
-		r.reply, r.err = b.run(ctx, &r.call, false) //nolint:contextcheck // callContext is derived from ctx
-		return
-	}
 	p := b.rdb.Pipeline()
 	cmds := make([]*redis.StringCmd, len(batch))
 	for i, r := range batch {
 		cmds[i] = redis.NewStringCmd(ctx, r.command(false)...) //nolint:contextcheck // callContext is derived from ctx
 		_ = p.Process(ctx, cmds[i])                            //nolint:contextcheck // callContext is derived from ctx
 	}
-	_, _ = p.Exec(ctx) //nolint:contextcheck // callContext is derived from ctx
+	if len(batch) == 1 {
+		_ = b.rdb.Process(ctx, cmds[0]) //nolint:contextcheck // callContext is derived from ctx
+	} else {
+		_, _ = p.Exec(ctx) //nolint:contextcheck // callContext is derived from ctx
+	}
 	for i, r := range batch {
 		r.reply, r.err = cmds[i].Result()
 		if r.batch == nil {

@@ -33,13 +33,19 @@ func sharing(t *testing.T, srv *testenv.Redis) (*redisBackend, *trips) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	hook := &trips{}
 	rdb.AddHook(hook)
+	return answering(t, rdb), hook
+}
+
+// answering returns a backend that knows that its Redis answers.
+func answering(t *testing.T, rdb redis.UniversalClient) *redisBackend {
+	t.Helper()
 	b := newRedisBackend(rdb)
-	c := question(-1) // from now on Redis is known to answer
+	c := question(-1)
 	b.do(bounded(t.Context(), time.Minute), c)
 	if c.err != nil {
 		t.Fatal(c.err)
 	}
-	return b, hook
+	return b
 }
 
 func question(i int) *call {
@@ -134,6 +140,22 @@ func TestDeadlineOfOneDoesNotFailOthers(t *testing.T) {
 	}
 }
 
+// TestSenderWhoseTimeIsOverLeavesNoSignalBehind has riders be made senders in the
+// instant in which their time is over: who gets the rider next would take a signal
+// that is left for an answer.
+func TestSenderWhoseTimeIsOverLeavesNoSignalBehind(t *testing.T) {
+	t.Parallel()
+	for range 100 { // either may be noticed first
+		r, _ := riders.Get().(*rider)
+		m := &combiner{busy: 1, waiting: []*rider{r}}
+		m.next()
+		err := m.wait(t.Context(), r) // its time has been over for long
+		if err != nil || r.batch == nil || len(r.done) > 0 {
+			t.Fatalf("%v, batch %v, %d signals left", err, r.batch, len(r.done))
+		}
+	}
+}
+
 // TestSlotsComeBackFromASilentServer has every round trip end by its deadline.
 func TestSlotsComeBackFromASilentServer(t *testing.T) {
 	t.Parallel()
@@ -157,4 +179,93 @@ func TestSlotsComeBackFromASilentServer(t *testing.T) {
 	if c.err != nil || b.combiner.busy != 0 {
 		t.Errorf("%v; %d slots busy", c.err, b.combiner.busy)
 	}
+}
+
+// inCluster is a backend over three nodes, and the trips of its client.
+func inCluster(t *testing.T) (*redisBackend, []*testenv.Redis, *trips) {
+	t.Helper()
+	nodes := testenv.NewRedisCluster(t, 3)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.Addrs(nodes...)})
+	t.Cleanup(func() { _ = rdb.Close() })
+	hook := &trips{}
+	rdb.AddHook(hook)
+	return answering(t, rdb), nodes, hook
+}
+
+// busy are the slots of all nodes that are taken, and those who wait for one.
+func busy(b *redisBackend) (slots int) {
+	b.byNode.Range(func(_, v any) bool {
+		m, _ := v.(*combiner)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		slots += m.busy + len(m.waiting)
+		return true
+	})
+	return slots
+}
+
+func TestManyCallersShareRoundTripsToEachNode(t *testing.T) {
+	t.Parallel()
+	b, _, n := inCluster(t)
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			for _, o := range []op{opAcquire, opRelease} {
+				c := question(i)
+				c.op = o
+				b.do(bounded(t.Context(), time.Minute), c)
+				if c.err != nil || c.answer.verdict != granted && c.answer.verdict != released {
+					t.Errorf("%d: %v: got %+v, %v", i, o, c.answer, c.err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n.shared.Load() == 0 || n.single.Load()+n.shared.Load() > 700 {
+		t.Errorf("%d shared round trips, %d alone, for 1000 commands", n.shared.Load(), n.single.Load())
+	}
+	if busy(b) != 0 {
+		t.Errorf("%d slots busy or waited for", busy(b))
+	}
+}
+
+// TestSilentNodeHoldsUpNobodyElse has one node of three answer nothing.
+func TestSilentNodeHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	b, nodes, _ := inCluster(t)
+	silent := nodes[0]
+	for _, n := range nodes {
+		n.Do(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	silent.Proxy.Cut()
+	var wg sync.WaitGroup
+	var served, failed atomic.Int64
+	for i := range 300 {
+		c := question(i)
+		server, ok := b.shardOf(t.Context(), c.keys.lock)
+		if !ok {
+			t.Fatal("nobody knows who has the key")
+		}
+		wg.Go(func() {
+			patience := time.Minute
+			if server == silent.Addr() {
+				patience = 300 * time.Millisecond
+			}
+			b.do(bounded(t.Context(), patience), c)
+			switch {
+			case server == silent.Addr() && asFault(c.err) != nil:
+				failed.Add(1)
+			case server != silent.Addr() && c.err == nil:
+				served.Add(1)
+			default:
+				t.Errorf("%d at %s: %+v, %v", i, server, c.answer, c.err)
+			}
+		})
+	}
+	wg.Wait()
+	if served.Load() < 100 || failed.Load() < 50 {
+		t.Errorf("%d served, %d failed", served.Load(), failed.Load())
+	}
+	silent.Proxy.Heal()
+	testenv.Eventually(t, time.Minute, "the slots are free again", func() bool { return busy(b) == 0 })
 }

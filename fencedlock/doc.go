@@ -64,6 +64,25 @@
 // TryAcquire never queues and never overtakes: a free resource that others wait
 // for goes to the first of them.
 //
+// # Quorum
+//
+// [NewQuorum] keeps the same locks at a majority of three or more independent
+// servers, for those to whom one server, or one with replicas, is not enough. Any
+// minority may be down, and costs nothing. The client proposes a fence, and a node
+// accepts what is above all that it has accepted before:
+//
+//	holder A             node 1        node 2        node 3 (down)
+//	propose 41 ────────▶ 41 ✓    ────▶ 41 ✓    ────▶
+//	A has fence 41
+//	propose 42 (by B) ─▶ held by A ──▶ held by A
+//	release ───────────▶ free    ────▶ free
+//	propose 41 (late) ─▶ refused
+//
+// A node that has restarted may have forgotten that, and does not vote for the TTL
+// and two seconds more; see [Options.NodesPersist] and [Options.Lossy]. There is no
+// queue: waiting processes ask at random instants, some times a second.
+// [Locker.Inspect] shows what each node says.
+//
 // # What it does not do
 //
 // It does not protect what does not check the fence. It does not stop a
@@ -77,13 +96,14 @@
 // % and braces in its name escaped as %XX, so that all are in one Cluster slot.
 // The lock holds holder:fence:label. After a forced release :forced tells the
 // old holder of it. The channel of a Locker that has waiters is
-// <prefix>wake:<id>. A user with exactly these rights will do; docs/operations.md
+// <prefix>wake:<id>; in a Cluster from Redis 7 on, <prefix>{<resource>}:wake:<id>. A user with exactly these rights will do; docs/operations.md
 // has more:
 //
 //	ACL SETUSER worker on >… resetkeys ~fenced:* resetchannels &fenced:* -@all
 //	  +evalsha +eval +get +set +incr +incrby +del +pttl +pexpire
 //	  +llen +lpop +lpos +lrem +rpush +publish +subscribe +ping
 //
+// A quorum needs +info as well.
 // Without the right to the channels waiters ask twice a second and more in place
 // of being told.
 //
@@ -103,6 +123,7 @@
 // A [Locker] and a [Lock] are safe for concurrent use. A Locker with locks has
 // one goroutine and one timer, and a few more goroutines while renewals are
 // under way, whatever the number of locks. From the first wait until a minute
-// after the last one it has another goroutine and a connection for wake-ups.
-// Otherwise it has none.
+// after the last one it has another goroutine and a connection for wake-ups, in a
+// Cluster one for each node. Otherwise it has none. A quorum has a goroutine for
+// each node while a call is under way, and some that take back what came late.
 package fencedlock

@@ -22,9 +22,11 @@ const (
 //
 // It makes it less likely that a failover or a restart forgets a lock. It does
 // not make it impossible: one of several replicas that have the lock need not be
-// the one that is promoted, renewals are not waited for, and nothing helps
-// against a server that comes back empty. What makes a forgotten lock harmless
-// is Options.Stores.
+// the one that is promoted, and nothing helps against a server that comes back
+// empty. Renewals are not waited for: one that a promoted replica has not seen ends
+// the lease there earlier, by no more than Options.RenewEvery, unless the next
+// renewal gets through before. What makes a forgotten lock harmless is
+// Options.Stores.
 type Durability struct {
 	// Replicas is how many replicas must have received the lock (WAIT).
 	Replicas int
@@ -154,10 +156,13 @@ func (b *redisBackend) doOnNode(ctx context.Context, c *call) {
 	}
 }
 
-// nodeOf is the primary that has the key.
+// nodeOf is the server that has the key, the primary of it.
 func (b *redisBackend) nodeOf(ctx context.Context, key string) (redis.UniversalClient, error) {
-	if c, ok := b.rdb.(*redis.ClusterClient); ok {
+	switch c := b.rdb.(type) {
+	case *redis.ClusterClient:
 		return c.MasterForKey(ctx, key)
+	case *redis.Ring:
+		return c.GetShardClientForKey(key)
 	}
 	return b.rdb, nil
 }

@@ -41,7 +41,7 @@ func (e *FenceMismatchError) Is(target error) bool { return target == ErrFenceMi
 // be at work: for operators, who have seen it in [Locker.Inspect] and know that
 // it must not go on. When it returns nil, every store of Options.Stores refuses
 // what that holder may still send, and the resource is free. The holder's lock
-// ends with reason [Forced] at its next renewal.
+// ends with reason [Forced] at its next renewal or its release.
 //
 // It works by a tenure of its own: the lock changes hands, gets a fence above
 // the old one, the stores claim, and it is released, so that whoever waits is
@@ -76,7 +76,7 @@ func (l *Locker) takeOver(ctx context.Context, k *Lock, fenceID int64) error {
 	resource := k.fence.Resource
 	c := call{
 		op: opForce, keys: k.ask.keys, forced: forcedKey(k.ask.keys.lock),
-		holder: k.ask.holder, label: k.ask.label, ttl: k.ask.ttl, fence: fenceID,
+		holder: k.ask.holder, label: k.ask.label, ttl: k.ask.ttl, fence: fenceID, ballot: k.ask.ballot,
 	}
 	if err := l.question(ctx, &c, resource); err != nil {
 		k.ran = true
@@ -114,12 +114,12 @@ func (l *Locker) question(ctx context.Context, c *call, resource string) error {
 	}
 }
 
-// askWhy looks whether the renewals that found no such lock any more did so
-// because of a forced release. That is not part of the renewal: with a second
+// askWhy looks whether the renewals and releases that found no such lock any more
+// did so because of a forced release. That is not part of the renewal: with a second
 // key, no lock could be renewed while a Cluster moves its slot.
-func (l *Locker) askWhy(ctx context.Context, renewals []*call) {
+func (l *Locker) askWhy(ctx context.Context, calls []*call) {
 	var gone, why []*call
-	for _, c := range renewals {
+	for _, c := range calls {
 		if c.err == nil && (c.answer.verdict == absent || c.answer.verdict == taken) {
 			gone = append(gone, c)
 			why = append(why, &call{op: opWhy, forced: forcedKey(c.keys.lock), value: c.value})

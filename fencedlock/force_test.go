@@ -60,6 +60,37 @@ func TestForcedReleaseIsNoticedByTheNextRenewal(t *testing.T) {
 	}
 }
 
+// TestReleaseOfAForcedOutHolderSaysSo has a holder learn of the forced release by
+// its own release: with the resource free by then, and with another holder.
+func TestReleaseOfAForcedOutHolderSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := testenv.NewRedis(t)
+	l := locker(t, client(t, srv.Addr()), nil)
+	for _, taken := range []bool{false, true} {
+		victim := acquire(t, l, "r")
+		if err := l.ForceRelease(t.Context(), "r", victim.Fence().ID); err != nil {
+			t.Fatal(err)
+		}
+		var next *fencedlock.Lock
+		if taken {
+			next = acquire(t, l, "r")
+		}
+		for range 2 { // the second call sends nothing
+			if err := victim.Release(t.Context()); reason(err) != fencedlock.Forced {
+				t.Errorf("taken %v: Release: %v", taken, err)
+			}
+		}
+		if next != nil {
+			release(t, next)
+		}
+	}
+	late := acquire(t, l, "r")
+	srv.Do(t, "DEL", lockKey)
+	if err := late.Release(t.Context()); reason(err) != fencedlock.Expired {
+		t.Errorf("Release of a lock that vanished: %v", err)
+	}
+}
+
 func TestForcedReleaseNeedsTheFenceItMeans(t *testing.T) {
 	t.Parallel()
 	srv := testenv.NewRedis(t)

@@ -1,11 +1,4 @@
-local function below(a, b)
-  local x, y = tonumber(a), tonumber(b)
-  if x ~= y then return x < y end -- rounding makes numbers equal, never swaps them
-  if #a ~= #b then return #a < #b end
-  x, y = tonumber(string.sub(a, 1, 10)), tonumber(string.sub(b, 1, 10))
-  if x ~= y then return x < y end
-  return #a > 10 and tonumber(string.sub(a, 11)) < tonumber(string.sub(b, 11))
-end
+-- include below.lua
 
 -- mint returns a fence above every older one: the one proposed, or the next of
 -- the counter. With spare it also reserves as many after it, and returns how
@@ -32,20 +25,27 @@ end
 -- grant gives the lock to the first in the queue whose process still listens,
 -- for a first lease, and tells it. An entry is holder:waker:ttl:label. The waker
 -- names a channel, nothing for a waiter that only polls; ! before it says that
--- nobody listening means nobody waiting. It returns what the lock then is, or
+-- nobody listening means nobody waiting, # the same of a channel that is kept by the
+-- name of the resource. It returns what the lock then is, or
 -- nothing when nobody was left. The holder me is not told: it has asked.
 local function grant(fence, spare, me)
   local channel = string.match(KEYS[1], '^[^{]*') .. 'wake:'
+  local shard = string.sub(KEYS[1], 1, -5) .. 'wake:'
   while true do
     local entry = redis.call('LPOP', KEYS[3])
     if not entry then return nil end
-    local holder, sure, waker, ttl, label = string.match(entry, '^([^:]+):(!?)([^:]*):(%d+):(.*)$')
+    local holder, sure, waker, ttl, label = string.match(entry, '^([^:]+):([!#]?)([^:]*):(%d+):(.*)$')
     if holder == me and holder then return holder end
     local heard = 1
     if not holder then
       heard = 0
     elseif waker ~= '' then
-      heard = redis.pcall('PUBLISH', channel .. waker, holder .. ' ' .. fence .. spare)
+      local text = holder .. ' ' .. fence .. spare
+      if sure == '#' then
+        heard = redis.pcall('SPUBLISH', shard .. waker, text)
+      else
+        heard = redis.pcall('PUBLISH', channel .. waker, text)
+      end
       if sure == '' or type(heard) ~= 'number' then heard = 1 end
     end
     if heard > 0 then

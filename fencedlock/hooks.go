@@ -77,8 +77,10 @@ func (k *Lock) tellAcquired(a Acquisition) {
 	}
 }
 
+// tellContended leaves the fence ID alone: in a line it may come at any moment.
 func (k *Lock) tellContended(err *HeldError) {
-	k.log(slog.LevelDebug, "contended", k.fence, "by", err.FenceID, "holder", err.Label, "ttl", err.TTL)
+	f := fencedstore.Fence{Resource: k.fence.Resource, Holder: k.fence.Holder}
+	k.log(slog.LevelDebug, "contended", f, "by", err.FenceID, "holder", err.Label, "ttl", err.TTL)
 	if h := k.l.opts.Hooks.Contended; h != nil {
 		h(k.values(), err)
 	}

@@ -34,6 +34,10 @@ type Status struct {
 	// Newest is the newest fence ID issued or reserved; 0 when Redis has
 	// forgotten it.
 	Newest int64
+	// Nodes are what the nodes of a quorum say, in the order that they were given
+	// to NewQuorum; nil for one Redis. Held and what follows it are then those of a
+	// tenure that a majority names.
+	Nodes []NodeStatus
 }
 
 // String is one line for a person.

@@ -30,6 +30,7 @@ type waiter struct {
 	moved  chan struct{} // has room for one: look where you stand
 	turn   chan struct{} // has room for one: the lock is yours
 	woken  chan answer   // has room for one: a grant by Redis, or with fence 0: ask
+	room   *room         // where it hears of that, of channels kept by key; guarded by shards
 }
 
 // deferral is for how long the first in the line leaves it to the lock that is
@@ -141,7 +142,11 @@ func (ls *lines) inTheWay(w *waiter) *HeldError {
 	if k == nil {
 		return met
 	}
-	return &HeldError{Resource: k.fence.Resource, Label: k.ask.label, TTL: k.Remaining(), FenceID: k.fence.ID}
+	s := &k.l.scheduler
+	s.Lock()
+	id := k.fence.ID // a store may be having it replaced
+	s.Unlock()
+	return &HeldError{Resource: k.fence.Resource, Label: k.ask.label, TTL: k.Remaining(), FenceID: id}
 }
 
 // stand waits in the line, until w is to ask: then both results are zero. turn
@@ -225,7 +230,7 @@ func (k *Lock) succeed(old *Lock) bool {
 		return false
 	}
 	k.fence.ID, k.spare, k.value = old.fence.ID+1, old.spare-1, old.inRedis()
-	k.ask.holder, k.ask.label = old.ask.holder, old.ask.label
+	k.ask.holder, k.ask.label, k.ask.ballot = old.ask.holder, old.ask.label, old.ask.ballot
 	k.since = now
 	k.begin(e, now)
 	return true

@@ -50,9 +50,8 @@ type state struct {
 	doubt    time.Duration // until when the lease must be confirmed; 0 when there is no doubt
 	paused   bool          // the fence is being replaced
 
-	// The place in the scheduler's queue.
-	due   time.Duration
-	index int
+	// The spots in the scheduler's heaps.
+	watched, ready spot
 }
 
 // renewal is one question whether a lock still stands.

@@ -19,8 +19,10 @@ type Locker struct {
 	scheduler scheduler
 	orphanage orphanage
 	ear       ear
+	shards    shards
 	lines     lines
-	stop      chan struct{} // closed by Close
+	quorum    *quorumBackend // the backend, if it is one
+	stop      chan struct{}  // closed by Close
 }
 
 // New returns a Locker that keeps its locks in the Redis of rdb. It sends
@@ -42,7 +44,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Durability.complete(rdb); err != nil {
+	if err := o.single(rdb); err != nil {
 		return nil, err
 	}
 	return newLocker(newRedisBackend(rdb), o, newClock()), nil
@@ -50,11 +52,13 @@ func New(rdb redis.UniversalClient, opts *Options) (*Locker, error) {
 
 func newLocker(b backend, o Options, now clock) *Locker {
 	l := &Locker{opts: o, backend: b, now: now, stop: make(chan struct{})}
-	l.scheduler.now = now
+	l.scheduler.init(now)
+	l.quorum, _ = b.(*quorumBackend)
 	l.scheduler.send = l.renewBatch
 	l.scheduler.told = l.observe
 	l.scheduler.gone = l.gone
 	l.ear.init(l)
+	l.shards.init(l)
 	return l
 }
 
@@ -111,8 +115,12 @@ func (l *Locker) Close() error {
 	s.Unlock()
 	l.gone(ended)
 	l.ear.shut()
+	l.shards.shut()
 	err := l.releaseAll(ended)
 	s.work.Wait()
+	if l.quorum != nil {
+		l.quorum.close()
+	}
 	return err
 }
 
@@ -120,7 +128,7 @@ func (l *Locker) Close() error {
 func (l *Locker) releaseAll(locks []*Lock) error {
 	calls := make([]*call, len(locks))
 	for i, k := range locks {
-		calls[i] = &call{keys: k.ask.keys, holder: k.ask.holder, proposal: l.now().proposal()}
+		calls[i] = &call{keys: k.ask.keys, holder: k.ask.holder, proposal: l.now().proposal(), ballot: k.ask.ballot}
 		k.part(calls[i])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

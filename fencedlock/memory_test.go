@@ -195,6 +195,13 @@ func (s *shelf) ask(now time.Duration, c *call) (answer, error) {
 	}
 	e, ok := s.locks[c.keys.lock]
 	ttl := time.Duration(c.ttl) * time.Millisecond
+	if c.op >= opPropose {
+		return s.askNode(now, c)
+	}
+	if c.op == opInspect {
+		s.inspect(now, c)
+		return answer{}, nil
+	}
 	if c.op == opRelease && c.waits {
 		q := slices.DeleteFunc(s.queues[c.keys.queue], func(p place) bool { return p == placeOf(c) })
 		s.setQueue(c.keys.queue, q)
@@ -318,6 +325,9 @@ func (s *shelf) grant(now time.Duration, c *call, fence, spare int64) string {
 		}
 		name, isSure := strings.CutPrefix(p.waker, "!")
 		ear := s.ears[c.keys.lock[:strings.Index(c.keys.lock, "{")]+"wake:"+name]
+		if name, sharded := strings.CutPrefix(p.waker, "#"); sharded {
+			isSure, ear = true, s.ears[strings.TrimSuffix(c.keys.lock, "lock")+"wake:"+name]
+		}
 		if isSure && ear == nil {
 			continue
 		}

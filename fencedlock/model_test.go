@@ -35,6 +35,16 @@ func TestScriptsAgreeWithTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.model.ears["walk:wake:alive"] = make(chan string, 10)
+	for i := range 3 {
+		name := fmt.Sprintf("walk:{%d}:wake:alive", i)
+		if err := w.sub.SSubscribe(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.sub.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.model.ears[name] = w.model.ears["walk:wake:alive"]
+	}
 	for step := range 12_000 {
 		if w.step(step); t.Failed() {
 			return
@@ -199,7 +209,7 @@ func (w *walk) question(key keys) *call {
 
 // wakers are the holders that wait with a channel: some listen, of some it is
 // known that nobody does, of some that this says nothing.
-var wakers = map[string]string{"a": "!alive", "b": "!dead", "c": "dead", "d": "alive", "e": "!alive", "f": "!alive", "h": "!alive"}
+var wakers = map[string]string{"a": "!alive", "b": "!dead", "c": "dead", "d": "alive", "e": "#alive", "f": "!alive", "g": "#dead", "h": "!alive"}
 
 func (w *walk) compare(n int, key keys) {
 	ctx := w.t.Context()

@@ -53,6 +53,16 @@ type Options struct {
 	// Durability is where a new lock has to be kept before Acquire returns it.
 	// The default is the memory of the primary.
 	Durability Durability
+	// Lossy is for [NewQuorum]: how many of its nodes may have come back empty
+	// since a lock was acquired, without fences repeating. It raises the majority
+	// of N nodes to (N+Lossy+1)/2, rounded up, and lets a restarted node vote at
+	// once. The default, 0, has a node that restarted wait instead.
+	Lossy int
+	// NodesPersist is for [NewQuorum]: every node keeps what it has acknowledged
+	// over a restart (appendonly yes, appendfsync always), so that it may vote at
+	// once. The default is that this is not relied on: a node that restarted does
+	// not vote for the TTL, or a second if that is longer, and two seconds more.
+	NodesPersist bool
 	// Strict is the severity from which on findings of [Locker.Check] are an
 	// error. The default is that they never are.
 	Strict Severity
@@ -68,7 +78,8 @@ type Options struct {
 // AcquireOptions are for one call. A nil *AcquireOptions and every zero field
 // mean what [Options] say.
 type AcquireOptions struct {
-	// TTL is the lease, as in Options.
+	// TTL is the lease, as in Options. In a quorum it is at most that of Options,
+	// unless Options.Lossy or Options.NodesPersist is set.
 	TTL time.Duration
 	// Label is what this holder calls itself.
 	Label string

@@ -2,8 +2,10 @@ package fencedlock
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/redis/go-redis/v9"
@@ -12,29 +14,44 @@ import (
 // passOn is a hook of the caller's client, behind those that were there before:
 // it hands the commands of Lockers to a copy of that client and leaves all others
 // alone.
-type passOn struct{ to *redis.Client }
+type passOn struct {
+	to    *redis.Client
+	dials *atomic.Uint64 // how many connections were made
+}
 
-// passing are the clients that have a passOn. Hooks cannot be removed, and the
-// one of the first Locker serves those that follow.
-var passing sync.Map // of weak.Pointer[redis.Client]
+// passing are the clients that have a passOn, with its count of connections.
+// Hooks cannot be removed, and the one of the first Locker serves those that
+// follow.
+var passing sync.Map // of weak.Pointer[redis.Client] to *atomic.Uint64
 
 // passOnCommands has commands of Lockers on c keep deadlines and not be repeated,
-// which are options of a whole client.
-func passOnCommands(c *redis.Client) {
-	key := weak.Make(c)
-	if _, known := passing.LoadOrStore(key, true); known {
-		return
+// which are options of a whole client. It returns the count of connections, which
+// is raised before a new one is used.
+func passOnCommands(c *redis.Client) *atomic.Uint64 {
+	key, dials := weak.Make(c), new(atomic.Uint64)
+	if known, ok := passing.LoadOrStore(key, dials); ok {
+		dials, _ = known.(*atomic.Uint64)
+		return dials
 	}
 	runtime.AddCleanup(c, func(key weak.Pointer[redis.Client]) { passing.Delete(key) }, key)
 	own := c.WithTimeout(callTimeout)
 	o := own.Options() // the copy's own
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = 0
-	c.AddHook(passOn{own})
+	c.AddHook(passOn{own, dials})
+	return dials
 }
 
 // DialHook implements [redis.Hook].
-func (passOn) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h passOn) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			h.dials.Add(1)
+		}
+		return conn, err
+	}
+}
 
 // ProcessHook implements [redis.Hook].
 func (h passOn) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode"
 
@@ -25,6 +26,10 @@ type redisBackend struct {
 	well atomic.Bool
 
 	combiner combiner
+	byNode   sync.Map // of *combiner by the address of a node, in a Cluster
+
+	// unsharded says that channels cannot be kept by key.
+	unsharded atomic.Bool
 }
 
 // newRedisBackend takes the caller's client. A *redis.Client by default ignores
@@ -46,14 +51,17 @@ func (b *redisBackend) do(ctx context.Context, c *call) {
 		b.doDurably(ctx, c)
 		return
 	}
-	var reply string
-	var err error
-	if b.own && b.well.Load() {
-		reply, err = b.runShared(ctx, c)
-	} else {
+	well := b.well.Load()
+	if !b.own || !well {
 		var cancel context.CancelFunc
 		ctx, cancel = firing(ctx)
 		defer cancel()
+	}
+	var reply string
+	var err error
+	if m := b.combinerOf(ctx, c); m != nil && well {
+		reply, err = b.runShared(ctx, m, c)
+	} else {
 		reply, err = b.run(ctx, c, false)
 	}
 	if noScript(err) {

@@ -85,14 +85,28 @@ func (k *Lock) giveBack(ctx context.Context) error {
 		}
 		return err
 	}
-	switch {
-	case !sure: // an earlier try may have been the one that released it
-	case c.answer.verdict == absent:
-		k.result = k.lost(Expired)
-	case c.answer.verdict == taken:
-		k.result = k.lost(Taken)
+	if !sure || c.answer.verdict == released {
+		return nil // not sure: an earlier try may have been the one that released it
 	}
+	k.result = k.lost(k.whyGone(ctx, c))
 	return nil
+}
+
+// whyGone is the reason why the answer to c, a release, was that the lock is gone.
+func (k *Lock) whyGone(ctx context.Context, c *call) Reason {
+	s := &k.l.scheduler
+	s.Lock()
+	c.value = k.inRedis()
+	s.Unlock()
+	k.l.askWhy(detached(ctx, callTimeout), []*call{c}) //nolint:contextcheck // it is derived from ctx
+	switch c.answer.verdict {
+	case forced:
+		return Forced
+	case taken:
+		return Taken
+	default:
+		return Expired
+	}
 }
 
 // clear removes the key if c.holder has it. When sure is false an earlier try

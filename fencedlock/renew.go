@@ -20,31 +20,32 @@ func (k *Lock) begin(e lease, now instant) {
 	if e.ttl < k.terms.ttl {
 		k.renewAt = min(k.renewAt, now.mono+e.left(now)/4)
 	}
+	if k.l.quorum != nil {
+		k.renewAt = min(k.renewAt, now.mono+mendIn(k.terms.ttl))
+	}
 	k.answerBy, k.failing, k.fails, k.doubt = 0, nil, 0, 0
 	k.attempt++
+	k.l.scheduler.ready.remove(k)
 	k.l.scheduler.watch(k, k.next(now))
 }
 
-// tick does what is due: it ends the lock, or returns a renewal to send if
-// there is room for one. The mutex is held and k is not in the queue; tick puts
-// it back.
-func (k *Lock) tick(now instant, room bool) (r *renewal, lost bool) {
+// tick does what is due: it ends the lock, or has it wait for a sender that renews
+// it. It reports whether the lock ended. The mutex is held and k is not watched;
+// tick has it watched again.
+func (k *Lock) tick(now instant) (lost bool) {
 	if lost := k.overdue(now); lost != nil {
 		k.end(lost)
-		return nil, true
+		return true
 	}
 	if k.answerBy > 0 && now.mono >= k.answerBy {
 		k.failed(context.DeadlineExceeded, now)
 	}
+	s := &k.l.scheduler
 	if k.answerBy == 0 && !k.paused && now.mono+k.slack() >= k.renewAt {
-		if room {
-			r = k.renewal(now)
-		} else {
-			k.renewAt = now.mono + k.patience()/8
-		}
+		s.ready.put(k, k.endsAt(now))
 	}
-	k.l.scheduler.watch(k, k.next(now))
-	return r, false
+	s.watch(k, k.next(now))
+	return false
 }
 
 func (k *Lock) renewal(now instant) *renewal {
@@ -54,7 +55,7 @@ func (k *Lock) renewal(now instant) *renewal {
 }
 
 func (k *Lock) renewCall() call {
-	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis()}
+	return call{op: opRenew, keys: k.ask.keys, ttl: k.ask.ttl, value: k.inRedis(), ballot: k.ask.ballot}
 }
 
 // inRedis is the value of the key. The mutex is held.
@@ -96,17 +97,22 @@ func (k *Lock) overdue(now instant) *LostError {
 	return nil
 }
 
+// endsAt is when the lock ends if no renewal succeeds. The mutex is held.
+func (k *Lock) endsAt(now instant) time.Duration {
+	if k.doubt > 0 {
+		return k.doubt
+	}
+	return now.mono + k.lease.left(now)
+}
+
 // next is when the lock has to be looked at again. The mutex is held.
 func (k *Lock) next(now instant) time.Duration {
-	due := now.mono + k.lease.left(now)
-	if k.doubt > 0 {
-		due = k.doubt
-	}
+	due := k.endsAt(now)
 	if k.l.opts.MaxHold > 0 {
 		due = min(due, k.since.mono+k.l.opts.MaxHold)
 	}
 	switch {
-	case k.paused:
+	case k.paused, k.ready.index >= 0:
 		return due
 	case k.answerBy > 0:
 		return min(due, k.answerBy)
@@ -156,6 +162,7 @@ func (k *Lock) confirmed(sent, now instant) {
 	}
 	k.doubt, k.answerBy, k.failing, k.fails = 0, 0, nil, 0
 	k.renewAt = k.nextRenewal(sent)
+	k.l.scheduler.ready.remove(k)
 }
 
 // failed plans the next renewal after one that failed: soon at first, then

@@ -409,6 +409,42 @@ func TestSchedulerEndsByItselfAndStartsAgain(t *testing.T) {
 	})
 }
 
+// Setting a timer to an earlier time wakes a thread, which costs more than the
+// rest of a hand-off.
+func TestShortTenuresDoNotHurryTheScheduler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := testLocker(t, newMemory(), newSkewed(), &Options{TTL: 600 * time.Millisecond})
+		s, hurries := &l.scheduler, 0
+		for range 1000 {
+			s.Lock()
+			before := s.wake
+			s.Unlock()
+			k := mustAcquire(t, l, "r")
+			s.Lock()
+			if s.wake < before || before < s.now().mono {
+				hurries++
+			}
+			s.Unlock()
+			pass(2 * time.Millisecond)
+			if err := k.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pass(11 * time.Millisecond)
+		}
+		if hurries > 5 {
+			t.Errorf("the timer was hurried by %d of 1000 tenures", hurries)
+		}
+		pass(4 * time.Second)
+		synctest.Wait()
+		s.Lock()
+		defer s.Unlock()
+		if s.running {
+			t.Error("the goroutine does not end")
+		}
+	})
+}
+
 func TestReleasesRacingTheFirstRenewalLeaveNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,10 +18,11 @@ import (
 func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 	t.Parallel()
 	calls := regexp.MustCompile(`redis\.p?call\(([^)]*)`)
-	operand := regexp.MustCompile(`^'[A-Z]+', (KEYS\[[123]\]|channel \.\. waker)(,|$)`)
+	operand := regexp.MustCompile(`^'[A-Z]+', (KEYS\[[123]\]|(channel|shard) \.\. waker)(,|$)`)
 	for name, source := range map[string]string{
 		"acquire": acquireLua, "renew": renewLua, "release": releaseLua, "grant": grantLua,
 		"force": forceLua, "inspect": inspectLua, "keep": keepLua, "why": whyLua,
+		"propose": proposeLua, "withdraw": withdrawLua, "mend": mendLua,
 	} {
 		found := calls.FindAllStringSubmatch(source, -1)
 		if len(found) == 0 || len(found) != strings.Count(source, "redis.") {

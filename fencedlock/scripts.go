@@ -29,6 +29,14 @@ var (
 	keepLua string
 	//go:embed why.lua
 	whyLua string
+	//go:embed below.lua
+	belowLua string
+	//go:embed propose.lua
+	proposeLua string
+	//go:embed withdraw.lua
+	withdrawLua string
+	//go:embed mend.lua
+	mendLua string
 )
 
 // script is a Lua script with the arguments that name it, boxed once.
@@ -38,6 +46,7 @@ type script struct {
 
 func newScript(text string) script {
 	text = strings.Replace(text, "-- include grant.lua\n", grantLua, 1)
+	text = strings.Replace(text, "-- include below.lua\n", belowLua, 1)
 	return script{sha: redis.NewScript(text).Hash(), text: text}
 }
 
@@ -49,6 +58,10 @@ var scripts = [...]script{
 	opInspect: newScript(inspectLua),
 	opKeep:    newScript(keepLua),
 	opWhy:     newScript(whyLua),
+
+	opPropose:  newScript(proposeLua),
+	opWithdraw: newScript(withdrawLua),
+	opMend:     newScript(mendLua),
 }
 
 var (
@@ -83,6 +96,12 @@ func (c *call) command(source bool) []any {
 		return append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue)
 	case opKeep:
 		return append(a, oneKey, &c.keys.lock, &c.holder, &c.ttl)
+	case opPropose:
+		return append(a, twoKeys, &c.keys.lock, &c.keys.counter, &c.holder, &c.label, &c.ttl, &c.proposal, &c.newest)
+	case opWithdraw:
+		return append(a, oneKey, &c.keys.lock, &c.holder, &c.newest)
+	case opMend:
+		return append(a, twoKeys, &c.keys.lock, &c.keys.counter, &c.value, &c.ttl, &c.newest)
 	default:
 		a = append(a, threeKeys, &c.keys.lock, &c.keys.counter, &c.keys.queue, &c.holder, &c.proposal)
 		if c.waits {
@@ -101,9 +120,11 @@ func (c *call) decode(reply string) {
 	switch c.op {
 	case opAcquire:
 		ok = c.decodeAcquire(word, rest)
-	case opRenew:
+	case opPropose:
+		ok = c.decodePropose(word, rest)
+	case opRenew, opMend:
 		ok = c.decodeWord(reply, renewed)
-	case opRelease, opKeep:
+	case opRelease, opKeep, opWithdraw:
 		ok = c.decodeWord(reply, released)
 	case opWhy:
 		ok = c.decodeWord(reply, forced)
@@ -146,6 +167,16 @@ func (c *call) decodeAcquire(word, rest string) bool {
 		return c.err != nil
 	}
 	return false
+}
+
+// decodePropose reads what a node says to a proposal: a grant of no other fence.
+func (c *call) decodePropose(word, rest string) bool {
+	if word != "behind" {
+		return c.decodeAcquire(word, rest) && (c.err != nil || c.answer.verdict != granted || c.answer.fence == c.proposal)
+	}
+	id, err := fencedstore.ParseID(rest)
+	c.answer = answer{verdict: behind, fence: id}
+	return err == nil
 }
 
 // maxSpare bounds the fences that a grant may bring along.

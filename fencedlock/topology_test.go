@@ -163,6 +163,33 @@ func TestClusterLocksEveryName(t *testing.T) {
 	}
 }
 
+// TestCheckTriesItsRightsOnEveryShard takes a right away on one server at a time.
+func TestCheckTriesItsRightsOnEveryShard(t *testing.T) {
+	t.Parallel()
+	nodes := testenv.NewRedisCluster(t, 3)
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
+	}
+	login := func(o *redis.ClusterOptions) { o.Username, o.Password = "worker", "secret" }
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "worker", "-pexpire")
+		r, err := locker(t, cluster(t, nodes, login), nil).Check(t.Context())
+		if err != nil || r.Nodes != 3 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		at := ""
+		for _, f := range r.Findings {
+			if f.Name == "rights" && f.Severity == fencedlock.Critical {
+				at += f.Node
+			}
+		}
+		if at != n.Addr() {
+			t.Errorf("rights are missing at %q, want %q: %v", at, n.Addr(), r)
+		}
+		n.Do(t, "ACL", "SETUSER", "worker", "+pexpire")
+	}
+}
+
 func TestLockIsKeptWhileItsSlotMoves(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)

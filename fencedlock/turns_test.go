@@ -2,6 +2,7 @@ package fencedlock_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,29 @@ func TestForcedReleaseRefusesATurn(t *testing.T) {
 	if err := turn.Renew(t.Context()); reason(err) != fencedlock.Forced {
 		t.Errorf("the old holder is told %v", err)
 	}
+}
+
+// TestTurnMayComeWhileItsWaiterSpeaks needs the race detector: a turn is passed to
+// waiters that are still telling who is in their way.
+func TestTurnMayComeWhileItsWaiterSpeaks(t *testing.T) {
+	t.Parallel()
+	l := locker(t, client(t, testenv.NewRedis(t).Addr()), nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				k, err := l.Acquire(t.Context(), "r", nil)
+				if err == nil {
+					err = k.Release(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestGrantToAWaiterIsReplicatedToo has a waiter that asks for a replica be

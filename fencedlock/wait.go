@@ -29,7 +29,7 @@ func (l *Locker) obtainWaiting(ctx context.Context, k *Lock, wait bool) error {
 	case l.opts.Unfair:
 		return l.obtainPolling(ctx, k)
 	}
-	if !l.ear.hears() && !l.lines.known(k.ask.keys.lock) {
+	if !l.hears(k.ask.keys.lock) && !l.lines.known(k.ask.keys.lock) {
 		held, err := l.obtain(ctx, k)
 		if held == nil {
 			return err
@@ -52,8 +52,7 @@ func (l *Locker) obtainWaiting(ctx context.Context, k *Lock, wait bool) error {
 // obtainQueueing has the first in a line ask, and wait in the queue of Redis.
 func (l *Locker) obtainQueueing(ctx context.Context, w *waiter) error {
 	k := w.k
-	l.ear.enter(ctx, w)
-	defer l.ear.leave(w)
+	defer l.listen(ctx, w)()
 	for polls := 0; ; polls++ {
 		held, err := l.obtain(ctx, k)
 		if held == nil {
@@ -65,6 +64,7 @@ func (l *Locker) obtainQueueing(ctx context.Context, w *waiter) error {
 		if err != nil {
 			return l.giveUp(ctx, k, err)
 		}
+		l.shards.follow(ctx, w)
 		if g.fence > held.FenceID {
 			k.told = g
 		}
@@ -73,6 +73,18 @@ func (l *Locker) obtainQueueing(ctx context.Context, w *waiter) error {
 			return l.granted(ctx, k, e)
 		}
 	}
+}
+
+// hears reports that wake-ups for a resource can be told of at once.
+func (l *Locker) hears(key string) bool { return l.shards.hears(key) || l.ear.hears() }
+
+// listen has w be told of a grant, until the function that it returns is called.
+func (l *Locker) listen(ctx context.Context, w *waiter) (leave func()) {
+	if l.shards.enter(ctx, w) {
+		return func() { l.shards.leave(w) }
+	}
+	l.ear.enter(ctx, w)
+	return func() { l.ear.leave(w) }
 }
 
 // obtainPolling asks at random instants until the lease that is in the way
@@ -111,6 +123,9 @@ func (k *Lock) pollIn(polls int) time.Duration {
 		if a.ttl >= 0 {
 			d = min(d, a.ttl)
 		}
+	}
+	if k.l.quorum != nil {
+		return time.Millisecond + jitter(d) // nobody is woken, and nobody is first
 	}
 	return time.Millisecond + d*7/8 + jitter(d/8)
 }

@@ -100,7 +100,7 @@ func (e *InvalidFenceError) Is(target error) bool { return target == ErrInvalidF
 type UnknownOutcomeError struct {
 	// Op is what was asked for: "claim", "write", "commit", …
 	Op string
-	// Fence is the one it was asked with.
+	// Fence is the one it was asked with; zero where the call has none.
 	Fence Fence
 	// Err is why the answer did not arrive. It may be nil.
 	Err error
@@ -108,6 +108,9 @@ type UnknownOutcomeError struct {
 
 func (e *UnknownOutcomeError) Error() string {
 	s := fmt.Sprintf("fencedstore: outcome of %s with %v unknown", e.Op, e.Fence)
+	if e.Fence == (Fence{}) {
+		s = fmt.Sprintf("fencedstore: outcome of %s unknown", e.Op)
+	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

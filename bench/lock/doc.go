@@ -1,7 +1,7 @@
 // Command lock compares the lock with what people write by hand and with other
 // lock libraries, on one real redis-server without persistence.
 //
-// An operation is a pair: acquire a free resource, release it. Every variant
+// First an operation is a pair: acquire a free resource, release it. Every variant
 // has its own client and names. The variants are
 //
 //	bare          two scripts that run the same commands as fencedlock, unchecked
@@ -14,4 +14,7 @@
 //	rueidislock   github.com/redis/rueidis/rueidislock, one key
 //
 // The last three issue no fences.
+//
+// After that processes of this program contend for one name, and one process holds
+// very many names.
 package main

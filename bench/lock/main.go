@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -13,7 +14,16 @@ import (
 	"github.com/fenced-go/fenced/internal/testenv"
 )
 
-func main() { rounds.Main(run) }
+func main() {
+	if isWorker() {
+		if err := work(os.Stdin, os.Stdout); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, "bench worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	rounds.Main(run)
+}
 
 // many is how many goroutines make "many".
 const many = 64
@@ -32,7 +42,13 @@ func run(ctx context.Context, p *rounds.Program) (err error) {
 	if err := lone(ctx, p, s); err != nil {
 		return err
 	}
-	return crowd(ctx, p, s)
+	if err := crowd(ctx, p, s); err != nil {
+		return err
+	}
+	if err := contest(ctx, p, s.addr); err != nil {
+		return err
+	}
+	return held(ctx, p, s.addr)
 }
 
 // lone measures one goroutine that meets nobody.

@@ -43,6 +43,14 @@ func run(ctx context.Context, p *rounds.Program) (err error) {
 			return err
 		}
 	}
+	for _, conns := range []int{1, 8, most} {
+		if err := manyResources(ctx, p, server, conns); err != nil {
+			return err
+		}
+	}
+	if err := footprints(ctx, p, server); err != nil {
+		return err
+	}
 	return latency(ctx, p, server)
 }
 
@@ -56,12 +64,12 @@ func prepare(ctx context.Context, url string) (err error) {
 	if _, err := migrate.Up(ctx, db); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf(accounts, most*rowsEach-1))
+	_, err = db.ExecContext(ctx, fmt.Sprintf(accounts, most*rowsEach-1)+naiveTables)
 	return err
 }
 
 // connect makes the variants over a pool of its own.
-func connect(ctx context.Context, url string, conns int) (*bank, error) {
+func connect(ctx context.Context, url string, conns int, spread bool) (*bank, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -71,7 +79,7 @@ func connect(ctx context.Context, url string, conns int) (*bank, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBank(ctx, pool)
+	b, err := newBank(ctx, pool, spread)
 	if err != nil {
 		pool.Close()
 	}
@@ -80,14 +88,14 @@ func connect(ctx context.Context, url string, conns int) (*bank, error) {
 
 // throughput compares how much work gets done over a number of connections.
 func throughput(ctx context.Context, p *rounds.Program, server *testenv.Postgres, conns int) error {
-	b, err := connect(ctx, server.DirectURL("postgres"), conns)
+	b, err := connect(ctx, server.DirectURL("postgres"), conns, false)
 	if err != nil {
 		return err
 	}
 	defer b.pool.Close()
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   fmt.Sprintf("one row in one transaction, connections: %d", conns),
-		Rounds: rounds.Pick(p, 120, 7), Slice: 100 * time.Millisecond, Workers: conns,
+		Rounds: rounds.Pick(p, 60, 3), Slice: 100 * time.Millisecond, Workers: conns,
 	}, b.variants()...)
 	if err != nil {
 		return err
@@ -98,7 +106,25 @@ func throughput(ctx context.Context, p *rounds.Program, server *testenv.Postgres
 	p.Report.AtLeast(named("exec_vs_tx"), perSecond("exec", "tx"), 1)
 	p.Report.AtLeast(named("intx_vs_tx"), perSecond("intx", "tx"), 0.7)
 	p.Report.AtLeast(named("claim_vs_update"), perSecond("claim", "update"), 0.55)
+	if conns == most {
+		p.Report.AtLeast(named("exec_vs_upsert"), perSecond("exec", "upsert"), 4)
+	}
 	return nil
+}
+
+// manyResources is the same with a resource for each row, so that nothing of the
+// guard is shared by two writes. It has no goals of its own.
+func manyResources(ctx context.Context, p *rounds.Program, server *testenv.Postgres, conns int) error {
+	b, err := connect(ctx, server.DirectURL("postgres"), conns, true)
+	if err != nil {
+		return err
+	}
+	defer b.pool.Close()
+	_, err = p.Compare(ctx, rounds.Plan{
+		Name:   fmt.Sprintf("each of %d rows is a resource, connections: %d", most*rowsEach, conns),
+		Rounds: rounds.Pick(p, 40, 2), Slice: 100 * time.Millisecond, Workers: conns,
+	}, b.variants()...)
+	return err
 }
 
 // oneWay is what the network of the latency comparison adds in each direction.
@@ -107,7 +133,7 @@ const oneWay = 500 * time.Microsecond
 // latency compares how long a lone caller waits when the server is not on the
 // same machine.
 func latency(ctx context.Context, p *rounds.Program, server *testenv.Postgres) error {
-	b, err := connect(ctx, server.URL("postgres"), 1)
+	b, err := connect(ctx, server.URL("postgres"), 1, false)
 	if err != nil {
 		return err
 	}
@@ -116,7 +142,7 @@ func latency(ctx context.Context, p *rounds.Program, server *testenv.Postgres) e
 	defer server.Proxy.Heal() //nolint:contextcheck // it dials nobody
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   "the same over a network that adds 1 ms or more, connections: 1",
-		Rounds: rounds.Pick(p, 120, 7), Slice: 100 * time.Millisecond, Workers: 1,
+		Rounds: rounds.Pick(p, 60, 3), Slice: 100 * time.Millisecond, Workers: 1,
 	}, append([]rounds.Variant{{Name: "ping", Do: b.ping}}, b.variants()...)...)
 	if err != nil {
 		return err

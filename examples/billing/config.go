@@ -15,6 +15,7 @@ type config struct {
 	workers             int
 	ttl                 time.Duration
 	unsafe              bool
+	mode                string
 	redis, postgres, s3 string
 }
 
@@ -29,8 +30,9 @@ func (c *config) flags() *flag.FlagSet {
 	fs.IntVar(&c.workers, "workers", 2, "workers that want to bill them, 2 to 32")
 	fs.DurationVar(&c.ttl, "ttl", time.Second, "lease of the lock, 100ms to 1m")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "lock with GET, then SET, and check no fence")
+	fs.StringVar(&c.mode, "mode", modeLock, "what keeps workers apart: `lock`, once or queue; the latter two need -postgres and no -redis")
 	fs.StringVar(&c.redis, "redis", "", "URL of a real Redis; needs -postgres")
-	fs.StringVar(&c.postgres, "postgres", "", "URL of a real Postgres; needs -redis")
+	fs.StringVar(&c.postgres, "postgres", "", "URL of a real Postgres; needs -redis, or -mode")
 	fs.StringVar(&c.s3, "s3", "", "URL of a bucket for statement files; needs -redis and -postgres")
 	return fs
 }
@@ -53,12 +55,34 @@ func parseFlags(args []string) (config, error) {
 		return c, unusable("-workers is %d, it must be from 2 to 32", c.workers)
 	case c.ttl < 100*time.Millisecond || c.ttl > time.Minute:
 		return c, unusable("-ttl is %v, it must be from 100ms to 1m", c.ttl)
+	case c.mode != modeLock:
+		return c, c.checkLockless()
 	case c.redis != "" && c.postgres == "":
 		return c, unusable("-redis is given and -postgres is missing")
 	case c.redis == "" && c.postgres != "":
 		return c, unusable("-postgres is given and -redis is missing")
 	}
 	return c, c.checkObjects()
+}
+
+// What keeps workers apart.
+const (
+	modeLock  = "lock"
+	modeOnce  = "once"
+	modeQueue = "queue"
+)
+
+// checkLockless is about the modes in which a database does all.
+func (c *config) checkLockless() error {
+	switch {
+	case c.mode != modeOnce && c.mode != modeQueue:
+		return unusable("-mode is %q, it must be lock, once or queue", c.mode)
+	case c.postgres == "":
+		return unusable("-mode %s is given and -postgres is missing", c.mode)
+	case c.redis != "" || c.s3 != "" || c.unsafe:
+		return unusable("-mode %s goes with none of -redis, -s3 and -unsafe", c.mode)
+	}
+	return nil
 }
 
 // checkObjects is about -s3. The statements of a night are one resource, and each
@@ -104,8 +128,14 @@ invoice; another takes over and finishes; then the first wakes up.
                              as well: the late one is refused, too; goes with
                              -unsafe
 
+  billing -mode once -postgres …    without a lock: the night is one transaction, which
+                             one worker commits
+  billing -mode queue -postgres …   without a lock: each account is a job in a queue, and
+                             the number of the attempt is its fence
+
 On real servers it adds fenced's own schema (fencedstore) if that is missing, and
-makes the schema billing_example anew. It touches nothing else in the database,
+makes the schema billing_example anew. It touches nothing else in the database
+(with -mode once, the key of its night in fencedstore.once),
 in Redis only keys that begin with "billing-example:", and in the bucket only
 those that begin with "billing-example/".
 

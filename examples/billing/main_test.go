@@ -162,7 +162,7 @@ func interrupt(tb testing.TB, p *program) {
 func TestHelpExplains(t *testing.T) {
 	t.Parallel()
 	out, stderr := run(t, 0, "-h")
-	for _, want := range []string{"-unsafe", "-redis", "-postgres", "-accounts", "-workers", "-ttl", "SIGSTOP", "billing_example", "Exit codes"} {
+	for _, want := range []string{"-unsafe", "-redis", "-postgres", "-accounts", "-workers", "-ttl", "-mode", "SIGSTOP", "billing_example", "Exit codes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("-h does not mention %s:\n%s", want, out)
 		}
@@ -192,6 +192,11 @@ func TestBadFlagsAndServersAreOneLine(t *testing.T) {
 		{[]string{"redis://" + nobody}, "no flag"},
 		{[]string{"-redis", "redis://" + nobody}, "-postgres is missing"},
 		{[]string{"-postgres", "postgres://" + nobody}, "-redis is missing"},
+		{[]string{"-mode", "both"}, "lock, once or queue"},
+		{[]string{"-mode", "once"}, "-postgres is missing"},
+		{[]string{"-mode", "queue", "-redis", "redis://" + nobody, "-postgres", "postgres://" + nobody}, "none of -redis"},
+		{[]string{"-mode", "once", "-unsafe", "-postgres", "postgres://" + nobody}, "none of -redis"},
+		{[]string{"-mode", "once", "-postgres", "postgres://u:sesame@" + nobody + "/billing"}, "Postgres at " + nobody},
 		{[]string{"-redis", "redis://u:sesame@" + nobody, "-postgres", "postgres://" + nobody}, "Redis at " + nobody},
 		{[]string{"-redis", "redis://u:sesame@127.0.0.1:port", "-postgres", "postgres://" + nobody}, "-redis: "},
 		{[]string{"-redis", "http://u:sesame@" + nobody, "-postgres", "postgres://" + nobody}, "-redis: "},

@@ -26,6 +26,7 @@ const endWithin = 15 * time.Second
 type job struct {
 	N               int
 	StallAt         int64
+	Mode            string
 	TTL             time.Duration
 	Unsafe          bool
 	Redis, Postgres string

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fenced-go/fenced/examples/billing/internal/ledger"
+	"github.com/fenced-go/fenced/examples/billing/internal/nightly"
 	"github.com/fenced-go/fenced/migrations/migrate"
 )
 
@@ -30,8 +31,10 @@ type servers struct {
 
 func newServers(ctx context.Context, cfg config) (_ *servers, err error) {
 	s := &servers{cfg: cfg}
-	if s.redis, err = reachRedis(ctx, cfg.redis); err != nil {
-		return nil, err
+	if cfg.mode == modeLock {
+		if s.redis, err = reachRedis(ctx, cfg.redis); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.s3 != "" {
 		if s.files, err = openFiles(ctx, cfg.s3, cfg.unsafe); err != nil {
@@ -103,6 +106,11 @@ func (s *servers) install(ctx context.Context) error {
 	if !alone {
 		return unusable("another run of this example is using the database")
 	}
+	if s.cfg.mode == modeOnce { // another run may have billed the night
+		if _, err := s.admin.Exec(ctx, "DELETE FROM fencedstore.once WHERE key = $1", nightly.Resource(night)); err != nil {
+			return unusable("%w", err)
+		}
+	}
 	err := ledger.Install(ctx, s.admin, int64(s.cfg.accounts), !s.cfg.unsafe)
 	if errors.Is(err, ledger.ErrForeignSchema) {
 		return unusable("%w", err)
@@ -111,8 +119,14 @@ func (s *servers) install(ctx context.Context) error {
 }
 
 func (s *servers) describe() string {
-	where := fmt.Sprintf("Redis at %s, Postgres at %s:%d/%s. Workers are processes, a stall is a SIGSTOP.",
-		s.redis, s.conn.Host, s.conn.Port, s.conn.Database)
+	where := fmt.Sprintf("Postgres at %s:%d/%s. Workers are processes, a stall is a SIGSTOP.", s.conn.Host, s.conn.Port, s.conn.Database)
+	switch s.cfg.mode {
+	case modeOnce:
+		return "No lock: the night is one transaction, which one worker commits.\n" + where
+	case modeQueue:
+		return "No lock: each account is a job in a queue; a fence is the number of an attempt.\n" + where
+	}
+	where = fmt.Sprintf("Redis at %s, %s", s.redis, where)
 	if s.files != nil {
 		where += fmt.Sprintf("\nStatements are files in bucket %q.", s.files.bucket())
 	}
@@ -124,7 +138,7 @@ func (s *servers) describe() string {
 
 func (s *servers) start(ctx context.Context, n int, stallAt int64, tell func(event)) (actor, error) {
 	return startProcess(ctx, job{
-		N: n, StallAt: stallAt, TTL: s.cfg.ttl, Unsafe: s.cfg.unsafe, Redis: s.cfg.redis, Postgres: s.cfg.postgres, S3: s.cfg.s3,
+		N: n, StallAt: stallAt, Mode: s.cfg.mode, TTL: s.cfg.ttl, Unsafe: s.cfg.unsafe, Redis: s.cfg.redis, Postgres: s.cfg.postgres, S3: s.cfg.s3,
 	}, tell)
 }
 

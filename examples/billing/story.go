@@ -81,7 +81,7 @@ func tell(ctx context.Context, cfg config, w io.Writer) (right bool, err error) 
 }
 
 func newStage(ctx context.Context, cfg config) (stage, error) {
-	if cfg.redis != "" {
+	if cfg.postgres != "" {
 		return newServers(ctx, cfg)
 	}
 	return newEmbedded(ctx, cfg)

@@ -44,6 +44,12 @@ func describe(e nightly.Event) string {
 		return "wants the lock"
 	case nightly.Acquired:
 		return "acquired the lock"
+	case nightly.Asked:
+		return "asks whether the night is billed"
+	case nightly.Began:
+		return "began the transaction that bills it"
+	case nightly.Takes:
+		return "takes jobs"
 	case stalled:
 		return fmt.Sprintf("read account %d, and stalls before it writes", e.Account)
 	case nightly.Finished:

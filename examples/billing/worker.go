@@ -31,6 +31,9 @@ const (
 
 // work is one worker of the service: it connects, and bills the night.
 func work(ctx context.Context, j job, observe func(nightly.Event), price priceFunc) error {
+	if j.Mode != modeLock {
+		return workLockless(ctx, j, observe, price)
+	}
 	opts, err := redis.ParseURL(j.Redis)
 	if err != nil {
 		return err
@@ -101,7 +104,10 @@ func newLocks(rdb *redis.Client, n int, ttl time.Duration, unsafe bool, stores .
 // serve runs the job until it is done. What a lost lock, or an outage of Redis
 // or Postgres, left undone the next run takes up: the ledger knows what has been
 // billed. Only a worker that was refused leaves the rest to its successor.
-func serve(ctx context.Context, job *nightly.Job) error {
+func serve(ctx context.Context, job interface {
+	Run(ctx context.Context, night time.Time) error
+},
+) error {
 	for run := 1; ; run++ {
 		err := job.Run(ctx, night)
 		if err == nil || errors.Is(err, fencedstore.ErrStale) || run == maxRuns {

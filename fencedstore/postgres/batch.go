@@ -22,7 +22,7 @@ import (
 //
 // b must not begin or end a transaction. It is copied and left as it is.
 func (s *Store) SendBatch(ctx context.Context, f fencedstore.Fence, b *pgx.Batch) error {
-	return s.sendBatch(ctx, f, b).Close()
+	return s.sendBatch(ctx, fences{f}, b).Close()
 }
 
 // Exec runs one statement under the guard of f: one transaction, one round
@@ -30,7 +30,7 @@ func (s *Store) SendBatch(ctx context.Context, f fencedstore.Fence, b *pgx.Batch
 // are those of [Store.SendBatch]. Of pgx's option arguments only query
 // rewriters, such as pgx.NamedArgs, are understood.
 func (s *Store) Exec(ctx context.Context, f fencedstore.Fence, sql string, args ...any) (pgconn.CommandTag, error) {
-	r := s.send(ctx, "exec", f, []*pgx.QueuedQuery{{SQL: sql, Arguments: args}})
+	r := s.send(ctx, "exec", fences{f}, []*pgx.QueuedQuery{{SQL: sql, Arguments: args}})
 	tag, _ := r.Exec()
 	if err := r.Close(); err != nil {
 		return pgconn.CommandTag{}, err
@@ -41,37 +41,37 @@ func (s *Store) Exec(ctx context.Context, f fencedstore.Fence, sql string, args 
 // errBegins is about a batch made with Batch.BeginTx.
 var errBegins = errors.New("the batch begins a transaction of its own: use InTxOptions")
 
-func (s *Store) sendBatch(ctx context.Context, f fencedstore.Fence, b *pgx.Batch) *results {
+func (s *Store) sendBatch(ctx context.Context, fs fences, b *pgx.Batch) *results {
 	if b == nil {
 		b = &pgx.Batch{}
 	}
 	// pgx shows in no other way that a batch begins a transaction
 	if pgx.FailedBatchResults(b, errBegins).Tx() != nil {
-		return &results{closed: true, err: failed(ctx, "batch", f, errBegins)}
+		return &results{closed: true, err: failed(ctx, "batch", fs[0], errBegins)}
 	}
-	return s.send(ctx, "batch", f, b.QueuedQueries)
+	return s.send(ctx, "batch", fs, b.QueuedQueries)
 }
 
 // send sends the guard and queries together and waits for the guard's verdict.
 // The results are closed already when it is not good.
-func (s *Store) send(ctx context.Context, op string, f fencedstore.Fence, queries []*pgx.QueuedQuery) *results {
-	if err := begun(ctx, op, f); err != nil {
+func (s *Store) send(ctx context.Context, op string, fs fences, queries []*pgx.QueuedQuery) *results {
+	if err := fs.begun(ctx, op); err != nil {
 		return &results{closed: true, err: err}
 	}
 	ss, err := s.session(ctx)
 	if err != nil {
-		return &results{closed: true, err: failed(ctx, op, f, err)}
+		return &results{closed: true, err: failed(ctx, op, fs[0], err)}
 	}
-	r := &results{ctx: ctx, op: op, fence: f, session: ss, queries: queries}
+	r := &results{ctx: ctx, op: op, fences: fs, session: ss, queries: queries}
 	for attempt := 1; ; attempt++ {
-		r.inner = ss.SendBatch(ctx, guarded(f, queries))
+		r.inner = ss.SendBatch(ctx, guarded(fs, queries))
 		if _, err = r.inner.Exec(); err == nil {
 			return r
 		}
 		_ = r.inner.Close()
 		// the guard met a snapshot older than the claim that it waited for
 		if !hasCode(err, codeSerialization) || attempt == maxAttempts {
-			r.end(outcome(ctx, op, f, err, ss.alive()))
+			r.end(outcome(ctx, op, fs.of(err), err, ss.alive()))
 			return r
 		}
 	}
@@ -79,9 +79,10 @@ func (s *Store) send(ctx context.Context, op string, f fencedstore.Fence, querie
 
 // guarded is a batch of the guard and copies of queries, without callbacks:
 // pgx writes to what it sends, and results runs the callbacks.
-func guarded(f fencedstore.Fence, queries []*pgx.QueuedQuery) *pgx.Batch {
+func guarded(fs fences, queries []*pgx.QueuedQuery) *pgx.Batch {
 	b := &pgx.Batch{}
-	b.Queue(guardSQL, guardArgs(f, 0)...) // no idle time inside a batch
+	query, args := fs.guard(0) // no idle time inside a batch
+	b.Queue(query, args...)
 	for _, q := range queries {
 		b.Queue(q.SQL, q.Arguments...)
 	}

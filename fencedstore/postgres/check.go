@@ -12,7 +12,7 @@ import (
 
 // schemaVersion is the oldest schema that this code works with: the number of a
 // migration. Newer ones stay compatible.
-const schemaVersion = 1
+const schemaVersion = 7
 
 // What [Store.Check] can find. Facts: *SchemaError and *RightsError.
 var (
@@ -65,8 +65,9 @@ func (e *RightsError) Error() string {
 // Is makes errors.Is(e, ErrRights) true.
 func (e *RightsError) Is(target error) bool { return target == ErrRights }
 
-// needed are the functions that this code calls.
-var needed = []string{"version", "claim", "guard", "holders"}
+// needed are the functions that this code calls, but for evict: ending other
+// sessions is not everybody's to do.
+var needed = []string{"version", "claim", "guard", "guard_many", "holders"}
 
 // checkSQL reads the catalogue, which needs no rights. It calls nothing of the
 // schema, which may not be there.

@@ -25,7 +25,7 @@ func appRole(tb testing.TB, admin *pgxpool.Pool, name string) *pgxpool.Pool {
 	run(tb, admin, "create role "+quoted+" login password 'app'")
 	tb.Cleanup(func() {
 		db := openSQL(tb, admin.Config().ConnString())
-		for _, query := range []string{"drop owned by " + quoted, "drop role " + quoted} {
+		for _, query := range []string{"drop owned by " + quoted + " cascade", "drop role " + quoted} {
 			if _, err := db.Exec(query); err != nil { //nolint:noctx // the test's context has ended
 				tb.Error(err)
 			}
@@ -66,8 +66,8 @@ func TestCheckNamesTheRightsToGrantUntilAllAreThere(t *testing.T) {
 		run(t, admin, command)
 		granted++
 	}
-	if granted != 5 {
-		t.Errorf("%d grants were needed, want the schema and 4 functions", granted)
+	if granted != 6 {
+		t.Errorf("%d grants were needed, want the schema and 5 functions", granted)
 	}
 	// enough for everything
 	run(t, admin, "grant all on kv to public")
@@ -85,7 +85,7 @@ func TestCheckNamesTheRightsToGrantUntilAllAreThere(t *testing.T) {
 	for _, query := range []string{
 		"select * from fencedstore.fence", "update fencedstore.fence set fence_id = 1", "delete from fencedstore.fence",
 		"select fencedstore.reject('r', 1, '')", "select fencedstore.cap('lock_timeout', 1)", "select * from fencedstore.goose_version",
-		"create table fencedstore.mine ()",
+		"create table fencedstore.mine ()", "select fencedstore.evict('r')",
 	} {
 		var pg *pgconn.PgError
 		if _, err := pool.Exec(t.Context(), query); !errors.As(err, &pg) || pg.Code != "42501" {

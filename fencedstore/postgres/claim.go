@@ -35,6 +35,9 @@ func (s *Store) Claim(ctx context.Context, f fencedstore.Fence) error {
 	if hasCode(err, codeLockTimeout) {
 		return &BusyError{Fence: f, PIDs: ss.holders(ctx, f), Err: err}
 	}
+	if err == nil {
+		err = replicated(ss.conn)
+	}
 	return outcome(ctx, "claim", f, err, ss.alive())
 }
 

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,53 +95,6 @@ func TestStaleClaimIsRefusedWithoutWaiting(t *testing.T) {
 	var stale *fencedstore.StaleError
 	if !errors.As(err, &stale) || stale.Newest != 2 {
 		t.Errorf("got %v, want stale by 2", err)
-	}
-}
-
-// Traffic of short transactions must not starve a claim: from the moment it is
-// queued, only those that hold the lock may still end before it.
-func TestClaimIsNotStarvedByTraffic(t *testing.T) {
-	t.Parallel()
-	const conns, rounds = 16, 5
-	s, pool := setUp(t)
-	pool = openPool(t, pool.Config().ConnString(), maxConns(conns))
-	traffic := newStore(t, pool, nil)
-	watch := openPool(t, pool.Config().ConnString(), maxConns(2))
-	claimer := newStore(t, watch, &postgres.Options{LockTimeout: within})
-	for round := range int64(rounds) {
-		f := claimed(t, s, "r", 2*round+1)
-		var ended atomic.Int64
-		stopped := make(chan struct{}, conns)
-		for range conns {
-			go func() {
-				for {
-					if _, err := traffic.Exec(t.Context(), f, "select pg_sleep(0.005)"); err != nil {
-						break
-					}
-					ended.Add(1)
-				}
-				stopped <- struct{}{}
-			}()
-		}
-		testenv.Eventually(t, within, "traffic flows", func() bool { return ended.Load() > conns })
-		done := make(chan error, 1)
-		go func() { done <- claimer.Claim(t.Context(), fence("r", 2*round+2)) }()
-		var queued int64
-		testenv.Eventually(t, within, "the claim is queued", func() bool {
-			is := waiting(t, watch) > 0 || len(done) > 0
-			queued = ended.Load()
-			return is
-		})
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		// those that held the lock, and those whose end was not yet counted
-		if passed := ended.Load() - queued; passed > 3*conns {
-			t.Errorf("%d transactions ended while the claim was queued", passed)
-		}
-		for range conns {
-			<-stopped
-		}
 	}
 }
 

@@ -42,6 +42,7 @@ func variants() map[string]variant {
 		"InTx":                 {mode: mode, write: writeTx("")},
 		"InTx repeatable read": {mode: mode, write: writeTx(pgx.RepeatableRead)},
 		"InTx serializable":    {mode: mode, write: writeTx(pgx.Serializable)},
+		"InTxMany":             {mode: mode, write: writeTxMany, keepsReply: true},
 		"SendBatch":            {mode: mode, write: writeBatch},
 		"Repo":                 {mode: mode, write: writeRepo},
 		"Guard":                {mode: mode, write: writeGuard, keepsReply: true},
@@ -193,6 +194,18 @@ func writeTx(level pgx.TxIsoLevel) func(context.Context, *kv, fencedstore.Fence,
 			return err
 		})
 	}
+}
+
+// writeTxMany works on a second resource as well.
+func writeTxMany(ctx context.Context, k *kv, f fencedstore.Fence, query string, args []any) error {
+	second := fencedstore.Fence{Resource: "second", ID: 1, Holder: "second"}
+	if err := k.Claim(ctx, second); err != nil {
+		return err
+	}
+	return k.InTxMany(ctx, []fencedstore.Fence{f, second}, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, query, args...)
+		return err
+	})
 }
 
 func writeGuard(ctx context.Context, k *kv, f fencedstore.Fence, query string, args []any) error {

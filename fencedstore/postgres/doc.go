@@ -30,6 +30,8 @@
 //   - [Store.Exec], one statement in one round trip
 //   - [Store.Repo], the DBTX of code that sqlc generates, fence from the context
 //   - [Guard] and [GuardSQL], inside a transaction of the caller's
+//   - [Store.InTxMany], [Store.SendBatchMany], [GuardMany] and [GuardManySQL],
+//     for work on several resources in one transaction
 //
 // A check that is not part of the writing transaction is no guard: a SELECT and
 // then an UPDATE, in any isolation level, lets a stale write through.
@@ -44,8 +46,9 @@
 //
 // # What it does not do
 //
-// Statements without a guard are not stopped. A guard covers the rows that the
-// caller says belong to the resource; it does not know them. Do not keep a
+// Statements without a guard are not stopped, except on protected tables (below).
+// A guard covers the rows that the caller says belong to the resource; it does
+// not know them. Do not keep a
 // fence in an integer column: IDs made by package fencedlock need a bigint.
 //
 // A server that loses committed transactions loses claims: an asynchronous
@@ -53,20 +56,92 @@
 // [fencedstore.ErrNotClaimed] and must make sure it still holds the lock, claim
 // again and read everything again. With synchronous replication nothing is
 // lost, as long as nobody cancels a commit that waits for the standby: the
-// server reports such a claim as done, with a warning (SQLSTATE 01000) that
-// only the connection's OnNotice sees.
+// server reports such a commit as done, with a warning (SQLSTATE 01000). On
+// connections prepared by [WatchReplication] it is an unknown outcome.
+//
+// A database that is restored from a backup has marks of before. Before its
+// programs run again, SELECT fencedstore.raise() makes every older fence stale.
+//
+// # Protected tables
+//
+// [Protect] makes the database itself refuse every statement that would change a
+// table and whose transaction is under no valid guard, whoever sends it: psql,
+// an ORM, the last release of the program. That covers INSERT, UPDATE, DELETE,
+// TRUNCATE, COPY, MERGE, foreign keys that cascade, and partitions by name.
+// [ProtectBy] does it for tables whose rows belong to different resources. Both
+// are triggers. WarnOnly lets everything through and counts what would have been
+// refused in the view fencedstore.warnings; its table, fencedstore.warned, may be
+// emptied at any time with DELETE.
+//
+// Guarded work needs nothing more: the guard shows its fence to the triggers, in
+// a setting of the transaction. Other clients do the same in SQL, with a fence
+// as [fencedstore.Fence.String] writes it, preferably as a bound parameter, for
+// it holds a secret:
+//
+//	BEGIN;
+//	SELECT fencedstore.enter($1);
+//	UPDATE stock SET …;
+//	COMMIT;
+//
+// Functions that run in the transaction can read what is shown. What is set by
+// hand is no more than a claim: the triggers compare it with the newest fence,
+// under the lock that a guard takes. A role can get past them that owns the
+// table, has the right TRIGGER on it (which GRANT ALL contains), or may set
+// session_replication_role. Of roles that have none of these, only these get
+// through: a statement that meets no row, where rows are checked one by one, and
+// TRUNCATE of a partition that came after Protect, until it is called again.
+// docs/guarantees.md has the list, and how to close each.
+//
+// Keep other effects than SQL's out of BEFORE STATEMENT triggers whose names
+// sort before a_fence: those run first.
+//
+// # Row mode
+//
+// Where every row is a resource of its own, the row can carry its mark, and no
+// other table is needed: [FenceRows] adds the columns, [Store.Rows] writes. Other
+// clients set the columns, and make the server compare:
+//
+//	UPDATE account SET balance = $3, fence_id = $1, fence_holder = sha256($2)
+//	 WHERE id = 7 AND fencedstore.row_guard(fence_id, fence_holder, $1, sha256($2))
+//
+// row_guard raises ZF001 or ZF002 where a newer fence has written, so that zero
+// rows mean that there is no such row, and a batch ends there. INSERT … ON
+// CONFLICT DO UPDATE takes it in its WHERE. A DELETE would take the mark with it:
+// rows are marked with fence_deleted instead, and readers leave those out. Deleted
+// rows may be removed, with SET LOCAL fencedstore.purge = on, when no holder of
+// them can be at work any more.
+//
+// It is weaker than a guard in three ways. Only rows have marks: an older holder
+// may insert a row that a newer one found missing. A holder that writes what
+// follows from what it has read claims the row first, see [RowTable.Claim]. And
+// whoever leaves the columns alone is not noticed; the triggers of FenceRows refuse
+// only to lower a mark, to share one, and to remove it. Where a resource is more
+// than a row, use a guard.
 //
 // # Errors
 //
 // Refusals are those of package fencedstore, with the server's error behind
 // them: *[fencedstore.StaleError] (SQLSTATE ZF001), *[fencedstore.FenceReusedError]
-// (ZF002), *[fencedstore.NotClaimedError] (ZF003); all are found by [errors.As],
-// like *pgconn.PgError. A claim that waits too long is a *[BusyError].
+// (ZF002), *[fencedstore.NotClaimedError] (ZF003); a protected table says
+// *[UnfencedError] (ZF004). All are found by [errors.As], like *pgconn.PgError. A claim that waits too long is a *[BusyError].
 //
 // [fencedstore.ErrUnknownOutcome] means that a request was sent and its answer
 // did not arrive, or the server went away. Every other error means that nothing
 // was committed, except [CallbackError]. When a context has ended, the error
 // matches its cause as well.
+//
+// # Forgetting
+//
+// The table of fences has a row for every resource that was ever claimed.
+// [Store.Forget] removes old ones and lets nobody in by it. Deleting them by hand
+// does: a slow older holder's claim would be accepted.
+//
+// # Without a lock
+//
+// Work that fits one transaction needs no lock and no fence. [RunOnce] runs it
+// once for a key that is known beforehand, [Queue] hands out the rows of a table
+// of jobs, where the number of the attempt is the row's own fence. docs/jobs.md of
+// the module says when to use which.
 //
 // # Isolation levels
 //
@@ -90,27 +165,36 @@
 // a lock carries (see [fencedstore.Remaining]). A server that is still busy with
 // the holder's statement, or with sending it rows that it does not read, is not
 // idle; on Postgres 17 and later transaction_timeout bounds that too.
-// [BusyError] names the server processes; pg_terminate_backend ends them.
+// [BusyError] names the server processes, and [Store.Evict] ends them.
+//
+// A claim waits for the transactions that have the guard when it is queued, and
+// for none that begins later: with 16 connections at work, for 16 transactions
+// at most. A claim that is stale already does not queue.
 //
 // # Rights
 //
-// A role needs USAGE on the schema fencedstore and EXECUTE on four of its
+// A role needs USAGE on the schema fencedstore and EXECUTE on five of its
 // functions, nothing on its table:
 //
 //	GRANT USAGE ON SCHEMA fencedstore TO app;
 //	GRANT EXECUTE ON FUNCTION fencedstore.version, fencedstore.claim,
-//	  fencedstore.guard, fencedstore.holders TO app;
+//	  fencedstore.guard, fencedstore.guard_many, fencedstore.holders TO app;
 //
-// [Store.Check] says which are missing. The name of the schema is fixed. Whoever
+// [Store.Check] says which are missing. [Store.Evict] needs more and says what.
+// [RunOnce] needs EXECUTE on fencedstore.once only; raise and forget_once are for
+// operators. The name of the schema is fixed. Whoever
 // may execute claim can lock others out of a resource by claiming a huge fence.
 //
 // # Poolers
 //
 // Locks and settings are those of one transaction, so that transaction pooling
-// is fine, in the execution modes of pgx that the pooler supports: exec and
-// simple_protocol anywhere, cache_statement where the pooler keeps prepared
-// statements apart. Only migrations need a session, see package
-// migrations/migrate.
+// is fine, and so it is for package migrations/migrate. Of pgx's execution
+// modes, exec, simple_protocol and cache_describe work behind every pooler, and
+// cache_statement, the default, behind one that keeps the prepared statements of
+// its clients apart: PgBouncer from 1.21 on with max_prepared_statements. An
+// older one makes it fail, never half and never as a success. describe_exec
+// works for all calls of this package, but not for the application's own
+// statements outside transactions, which may meet another client's.
 //
 // Batches are one round trip once the connection knows the statements; in the
 // modes cache_statement, cache_describe and describe_exec pgx describes new ones

@@ -19,11 +19,16 @@ const (
 	codeNotClaimed = "ZF003"
 	codeNoFence    = "ZF004"
 	codeIsolation  = "ZF005"
+	codeNumbering  = "ZF006"
 
 	codeSerialization     = "40001"
 	codeCompletionUnknown = "40003"
+	codeActiveTransaction = "25001"
 	codeIdleTimeout       = "25P03"
+	codePrivilege         = "42501"
 	codeLockTimeout       = "55P03"
+	codeNoFunction        = "42883"
+	codeNoSchema          = "3F000"
 )
 
 // ErrBusy says that a claim gave up waiting: a guarded transaction of an older
@@ -50,6 +55,25 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // Unwrap returns the server's error.
 func (e *BusyError) Unwrap() error { return e.Err }
+
+// UnfencedError is a [fencedstore.ErrNoFence] of the server: a table that is
+// protected was to be changed, and the transaction showed no fence of its
+// resource. See [Protect].
+type UnfencedError struct {
+	// Resource is what the table or the row is fenced by, written as the table of
+	// fences has it; it ends in * where every row is its own.
+	Resource string
+	// Err is the server's error. It names the table.
+	Err error
+}
+
+func (e *UnfencedError) Error() string { return fmt.Sprintf("postgres: no fence was shown: %v", e.Err) }
+
+// Is makes errors.Is(e, fencedstore.ErrNoFence) true.
+func (e *UnfencedError) Is(target error) bool { return target == fencedstore.ErrNoFence }
+
+// Unwrap returns the server's error.
+func (e *UnfencedError) Unwrap() error { return e.Err }
 
 // CallbackError says that a guarded batch was committed, and then a callback of
 // it, or reading its result, failed. Repeating the batch would do it twice.
@@ -91,7 +115,7 @@ func refused(f fencedstore.Fence, err error) error {
 	case codeNotClaimed:
 		verdict = &fencedstore.NotClaimedError{Fence: f, Newest: mark}
 	case codeNoFence:
-		verdict = fencedstore.ErrNoFence
+		verdict = &UnfencedError{Resource: detail, Err: err}
 	default:
 		return nil
 	}
@@ -139,8 +163,33 @@ func outcome(ctx context.Context, op string, f fencedstore.Fence, err error, uns
 	return &fencedstore.UnknownOutcomeError{Op: op, Fence: f, Err: withCause(ctx, err)}
 }
 
+// call sorts the errors of what has no fence, as failed and outcome do.
+type call struct {
+	ctx  context.Context
+	what string
+}
+
+// failed is err of a call that had no effect.
+func (c call) failed(err error) error {
+	return fmt.Errorf("postgres: %s: %w", c.what, withCause(c.ctx, err))
+}
+
+// settled is err of a commit. sent says that it may have had an effect.
+func (c call) settled(sent bool, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !sent || notDone(err, false):
+		return c.failed(err)
+	}
+	return c.failed(&fencedstore.UnknownOutcomeError{Op: "commit", Err: err})
+}
+
 // notDone says that after err nothing was committed.
 func notDone(err error, unsent bool) bool {
+	if errors.Is(err, ErrNotReplicated) {
+		return false
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return !ended(pg) && pg.Code != codeCompletionUnknown
 	}

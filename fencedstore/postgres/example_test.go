@@ -105,3 +105,63 @@ func ExampleGuardSQL() {
 		log.Fatal(err)
 	}
 }
+
+// The tables of a resource are protected once, in a migration of the
+// application, first on trial.
+func ExampleProtect() {
+	ctx := context.Background()
+	var migration pgx.Tx // or a pool
+	onTrial := &fencedpg.ProtectOptions{WarnOnly: true}
+	if err := fencedpg.Protect(ctx, migration, "public.stock", "stock", onTrial); err != nil {
+		log.Fatal(err)
+	}
+	// SELECT * FROM fencedstore.warnings tells who would be refused. When nobody
+	// is left:
+	if err := fencedpg.Protect(ctx, migration, "public.stock", "stock", nil); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Rows of one table may belong to different resources, here tenant/7 and so on.
+func ExampleProtectBy() {
+	var migration pgx.Tx
+	if err := fencedpg.ProtectBy(context.Background(), migration, "invoice", "tenant_id", "tenant/", nil); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Where every row is a resource of its own, the row carries the mark.
+func ExampleStore_Rows() {
+	ctx := context.Background()
+	var store *fencedpg.Store
+	var f fencedstore.Fence // of the lock "account/7"
+	accounts, err := store.Rows(pgx.Identifier{"public", "account"}, "id")
+	if err != nil {
+		log.Fatal(err)
+	}
+	changed, err := accounts.Update(ctx, f, map[string]any{"balance": 12, "note": "closed"}, 7)
+	switch {
+	case errors.Is(err, fencedstore.ErrStale):
+		log.Print("somebody newer has written the row: stop")
+	case errors.Is(err, fencedstore.ErrNotFound):
+		log.Print("there is no such row")
+	case err != nil:
+		log.Fatal(err)
+	case !changed:
+		log.Print("a trigger left the row as it was")
+	}
+}
+
+// Marks of resources that nobody has used for a month are forgotten.
+func ExampleStore_Forget() {
+	var store *fencedpg.Store // of a role that may execute fencedstore.forget
+	for {
+		n, err := store.Forget(context.Background(), 30*24*time.Hour, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if n < fencedpg.DefaultForgetMax {
+			break
+		}
+	}
+}

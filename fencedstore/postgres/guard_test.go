@@ -1,12 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fenced-go/fenced/fencedstore"
 	"github.com/fenced-go/fenced/fencedstore/postgres"
@@ -106,5 +110,67 @@ func TestIntegerColumnIsTooNarrowForAFence(t *testing.T) {
 	var n int
 	if err := pool.QueryRow(t.Context(), "select count(*) from narrow").Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d rows were written (%v)", n, err)
+	}
+}
+
+// A guard inside a savepoint would end with ROLLBACK TO, and the transaction
+// would write on without it: it is refused, and one outside stays.
+func TestGuardInsideASavepointIsRefused(t *testing.T) {
+	t.Parallel()
+	s, pool := setUp(t)
+	f := claimed(t, s, "r", 1)
+	db := openSQL(t, pool.Config().ConnString())
+	tx, nested := nestedTx(t, pool)
+	sqlTx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sqlTx.Rollback() }()
+	if _, err := sqlTx.ExecContext(t.Context(), "savepoint mine"); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"Guard": postgres.Guard(t.Context(), nested, f), "GuardSQL": postgres.GuardSQL(t.Context(), sqlTx, f),
+	} {
+		var pg *pgconn.PgError
+		if !errors.Is(err, postgres.ErrSavepoint) || !errors.As(err, &pg) || !strings.Contains(err.Error(), `fence 1 on "r"`) {
+			t.Errorf("%s: got %v, want ErrSavepoint", name, err)
+		}
+	}
+	// rolling back to a savepoint leaves it in place: still inside
+	if err := nested.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Guard(t.Context(), tx, f); !errors.Is(err, postgres.ErrSavepoint) {
+		t.Errorf("after the savepoint was rolled back: got %v, want ErrSavepoint", err)
+	}
+}
+
+func nestedTx(tb testing.TB, pool *pgxpool.Pool) (outer, inner pgx.Tx) {
+	tb.Helper()
+	outer, err := pool.Begin(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = outer.Rollback(context.WithoutCancel(tb.Context())) })
+	inner, err = outer.Begin(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return outer, inner
+}
+
+func TestGuardOutsideASavepointOutlivesIt(t *testing.T) {
+	t.Parallel()
+	s, pool := setUp(t)
+	hasty := newStore(t, pool, &postgres.Options{LockTimeout: time.Millisecond})
+	f := claimed(t, s, "r", 1)
+	tx := stuck(t, pool, f)
+	nested, err := tx.Begin(t.Context())
+	if err := errors.Join(err, nested.Rollback(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := hasty.Claim(t.Context(), fence("r", 2)); !errors.Is(err, postgres.ErrBusy) {
+		t.Errorf("claim after a savepoint was rolled back: %v, want busy", err)
 	}
 }

@@ -63,7 +63,7 @@ func (r repo) query(ctx context.Context, sql string, args []any) *rows {
 	if err != nil {
 		return failedRows(err)
 	}
-	res := r.s.send(ctx, "query", f, []*pgx.QueuedQuery{{SQL: sql, Arguments: args}})
+	res := r.s.send(ctx, "query", fences{f}, []*pgx.QueuedQuery{{SQL: sql, Arguments: args}})
 	rows := res.query()
 	rows.end = res.Close
 	if rows.err != nil {
@@ -78,7 +78,7 @@ func (r repo) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err != nil {
 		return &results{closed: true, err: err}
 	}
-	return r.s.sendBatch(ctx, f, b)
+	return r.s.sendBatch(ctx, fences{f}, b)
 }
 
 // CopyFrom implements DBTX.

@@ -6,8 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/fenced-go/fenced/fencedstore"
 )
 
 // results are those of the caller's queries, behind a guard that let them pass.
@@ -16,7 +14,7 @@ import (
 type results struct {
 	ctx     context.Context
 	op      string
-	fence   fencedstore.Fence
+	fences  fences
 	session *session
 	inner   pgx.BatchResults
 	queries []*pgx.QueuedQuery
@@ -78,7 +76,11 @@ func (r *results) Close() error {
 	failure := r.callbacks()
 	// The guard's answer has arrived, so an error that is not the server's comes
 	// from after the batch was sent.
-	err := outcome(r.ctx, r.op, r.fence, r.inner.Close(), false)
+	err := r.inner.Close()
+	if err == nil {
+		err = replicated(r.session.conn)
+	}
+	err = outcome(r.ctx, r.op, r.fences.of(err), err, false)
 	if err == nil && failure != nil {
 		err = &CallbackError{Err: failure}
 	}
@@ -111,7 +113,7 @@ func (r *results) end(err error) {
 
 // named is err with a refusal turned into the contract's.
 func (r *results) named(err error) error {
-	if refusal := refused(r.fence, err); refusal != nil {
+	if refusal := refused(r.fences.of(err), err); refusal != nil {
 		return refusal
 	}
 	return err

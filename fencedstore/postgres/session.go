@@ -18,7 +18,19 @@ type session struct {
 
 // session takes a connection. An error means that nothing was sent.
 func (s *Store) session(ctx context.Context) (*session, error) {
-	switch db := s.db.(type) {
+	return take(ctx, s.db)
+}
+
+func take(ctx context.Context, db DB) (*session, error) {
+	ss, err := connected(ctx, db)
+	if err == nil {
+		forgetUnreplicated(ss.conn)
+	}
+	return ss, err
+}
+
+func connected(ctx context.Context, db DB) (*session, error) {
+	switch db := db.(type) {
 	case *pgxpool.Pool:
 		c, err := db.Acquire(ctx)
 		if err != nil {

@@ -14,18 +14,25 @@ import (
 // or on pgx's execution mode, and the holder is always a parameter, so that it
 // shows neither in pg_stat_activity nor in pg_stat_statements.
 const (
-	claimSQL   = "select fencedstore.claim($1::text, $2::int8, $3::bytea, $4::int8)"
-	guardSQL   = "select fencedstore.guard($1::text, $2::int8, $3::bytea, $4::int8)"
-	holdersSQL = "select pid from fencedstore.holders($1::text)"
+	claimSQL = "select fencedstore.claim($1::text, $2::int8, $3::bytea, $4::int8)"
+	guardSQL = "select fencedstore.guard($1::text, $2::int8, $3::bytea, $4::int8)"
+	// The arrays are text, which drivers of database/sql can send.
+	guardManySQL = "select fencedstore.guard_many($1::text[], $2::int8[], $3::bytea[], $4::int8)"
+	holdersSQL   = "select pid from fencedstore.holders($1::text)"
+	evictSQL     = "select fencedstore.evict($1::text)"
 )
 
 // guardArgs are the parameters of guardSQL. A left of 0 means no bound.
 func guardArgs(f fencedstore.Fence, left time.Duration) []any {
-	var ms any
-	if left > 0 {
-		ms = max(left.Milliseconds(), 1)
+	return []any{encodeResource(f.Resource), f.ID, []byte(f.Holder), milliseconds(left)}
+}
+
+// milliseconds is a bound as a parameter: NULL when left is 0, for none.
+func milliseconds(left time.Duration) any {
+	if left == 0 {
+		return nil
 	}
-	return []any{encodeResource(f.Resource), f.ID, []byte(f.Holder), ms}
+	return max(left.Milliseconds(), 1)
 }
 
 // remainder is the least of limit, the time until ctx ends, and what the lock

@@ -42,7 +42,8 @@ type Options struct {
 	IdleTimeout time.Duration
 }
 
-// OptionError says what is wrong with an argument of [New].
+// OptionError says what is wrong with an argument of [New], [RunOnce], [Once] or
+// [NewQueue].
 type OptionError struct {
 	// Name is the argument or the field of [Options].
 	Name string

@@ -29,7 +29,8 @@ var errEnded = fmt.Errorf("the callback ended the transaction itself: %w", pgx.E
 // transaction: BEGIN and the guard travel together.
 //
 // fn must not end the transaction itself, and must send what belongs to it
-// through tx: anything else is not guarded. Savepoints (tx.Begin) are fine.
+// through tx: anything else is not guarded. Savepoints (tx.Begin) are fine: the
+// guard is outside them.
 //
 // A stale f is a *[fencedstore.StaleError], another holder's a
 // *[fencedstore.FenceReusedError], one that was never claimed here a
@@ -46,17 +47,21 @@ func (s *Store) InTx(ctx context.Context, f fencedstore.Fence, fn func(tx pgx.Tx
 // level is guarded. At repeatable read and serializable the guard locks the row
 // of the fence, which a read-only transaction may not do (SQLSTATE 25006).
 func (s *Store) InTxOptions(ctx context.Context, f fencedstore.Fence, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
-	if err := begun(ctx, "begin", f); err != nil {
+	return s.inTx(ctx, fences{f}, opts, fn)
+}
+
+func (s *Store) inTx(ctx context.Context, fs fences, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	if err := fs.begun(ctx, "begin"); err != nil {
 		return err
 	}
 	ss, err := s.session(ctx)
 	if err != nil {
-		return failed(ctx, "begin", f, err)
+		return failed(ctx, "begin", fs[0], err)
 	}
 	defer ss.release()
-	tx, err := s.begin(ctx, ss, f, opts)
+	tx, err := s.begin(ctx, ss, fs, opts)
 	if err != nil {
-		return failed(ctx, "begin", f, err)
+		return failed(ctx, "begin", fs.of(err), err)
 	}
 	committed := false
 	defer func() { // also when fn panics
@@ -65,33 +70,47 @@ func (s *Store) InTxOptions(ctx context.Context, f fencedstore.Fence, opts pgx.T
 		}
 	}()
 	if err := fn(tx); err != nil {
-		if r := refused(f, err); r != nil {
+		if r := refused(fs.of(err), err); r != nil {
 			return r
 		}
 		return err
 	}
-	err = commit(ctx, tx, f)
+	err = ss.commit(ctx, tx, fs[0])
 	committed = err == nil
 	return err
 }
 
-func commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+func (ss *session) commit(ctx context.Context, tx pgx.Tx, f fencedstore.Fence) error {
+	sent, err := ss.tryCommit(ctx, tx)
+	if err != nil && !sent {
+		return failed(ctx, "commit", f, err)
+	}
+	return outcome(ctx, "commit", f, err, false)
+}
+
+// tryCommit commits unless there is a reason not to. sent says that an error may
+// hide a commit.
+func (ss *session) tryCommit(ctx context.Context, tx pgx.Tx) (sent bool, err error) {
 	if ctx.Err() != nil {
-		return failed(ctx, "commit", f, ctx.Err())
+		return false, ctx.Err()
 	}
 	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return failed(ctx, "commit", f, errEnded)
+		return false, errEnded
 	}
-	return outcome(ctx, "commit", f, tx.Commit(ctx), false)
+	if err := tx.Commit(ctx); err != nil {
+		return true, err
+	}
+	return true, replicated(ss.conn)
 }
 
 // begin sends BEGIN and the guard together. A guard that meets a snapshot older
 // than the claim it waited for gets a new one: nothing else has run yet.
-func (s *Store) begin(ctx context.Context, ss *session, f fencedstore.Fence, opts pgx.TxOptions) (pgx.Tx, error) {
+func (s *Store) begin(ctx context.Context, ss *session, fs fences, opts pgx.TxOptions) (pgx.Tx, error) {
 	for attempt := 1; ; attempt++ {
 		b := &pgx.Batch{}
 		b.BeginTx(opts)
-		b.Queue(guardSQL, guardArgs(f, remainder(ctx, s.opts.IdleTimeout))...)
+		query, args := fs.guard(remainder(ctx, s.opts.IdleTimeout))
+		b.Queue(query, args...)
 		tx, err := ss.begin(ctx, b)
 		if !hasCode(err, codeSerialization) || attempt == maxAttempts {
 			return tx, err

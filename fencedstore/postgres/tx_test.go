@@ -177,10 +177,15 @@ func TestPausedHolderIsEndedByTheServer(t *testing.T) {
 	hasty := newStore(t, pool, &postgres.Options{IdleTimeout: 30 * time.Millisecond})
 	lease, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	var successor error
 	err := hasty.InTx(lease, f, func(tx pgx.Tx) error {
 		err := put(t.Context(), tx, "k")
-		return errors.Join(err, patient.Claim(t.Context(), fence("r", 2)))
+		successor = patient.Claim(t.Context(), fence("r", 2))
+		return err
 	})
+	if successor != nil {
+		t.Errorf("the successor got %v", successor)
+	}
 	if err == nil || errors.Is(err, fencedstore.ErrUnknownOutcome) {
 		t.Errorf("the paused holder got %v, want a plain failure", err)
 	}

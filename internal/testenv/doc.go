@@ -18,7 +18,8 @@
 // empty database on the one Postgres that the test binary shares, which costs a
 // tenth of a server; a package that uses it calls [Main] from its TestMain. A
 // [Proxy] stands before each server, so that an address stays the same over
-// restarts and the network can fail. [Start] runs any other program.
+// restarts and the network can fail. [NewPgBouncer] puts a pooler before a
+// database. [Start] runs any other program.
 //
 // # What it does not do
 //

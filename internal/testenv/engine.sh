@@ -67,3 +67,25 @@ engine_sweep() {
 	docker network prune -f --filter "$label" >/dev/null || true
 	docker volume prune -f --filter "$label" >/dev/null || true
 }
+
+# engine_postgres IMAGE starts a server as internal/testenv does and prints its URL.
+# engine_sweep removes it.
+engine_postgres() {
+	local id port setting args=()
+	docker image inspect "$1" >/dev/null 2>&1 </dev/null || return 1
+	for setting in fsync=off full_page_writes=off wal_level=logical max_connections=200 jit=off; do
+		args+=(-c "$setting")
+	done
+	id=$(docker run -d --label org.testcontainers=true -e POSTGRES_HOST_AUTH_METHOD=trust \
+		-p 127.0.0.1::5432 "$1" postgres "${args[@]}" </dev/null) || return 1
+	port=$(docker port "$id" 5432/tcp </dev/null | sed -n 's/^127.0.0.1://p')
+	for _ in $(seq 600); do # its first start, for itself, is on no port
+		if docker exec "$id" psql -h 127.0.0.1 -U postgres -qAt -c 'select 1' >/dev/null 2>&1 </dev/null; then
+			echo "postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable"
+			return 0
+		fi
+		sleep 0.1
+	done
+	docker logs "$id" >&2 </dev/null
+	return 1
+}

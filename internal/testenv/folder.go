@@ -47,6 +47,7 @@ var sweep = sync.OnceFunc(func() {
 			continue
 		}
 		if lock, err := lockFolder(path); err == nil && lock != nil {
+			unmount(filepath.Join(path, diskMount))
 			_ = os.RemoveAll(path)
 			_ = lock.Close()
 		}

@@ -28,6 +28,7 @@ s3() {
 packages=()
 has redis-server || packages+=(redis-server)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || has initdb || packages+=(postgresql)
+has pgbouncer || [ -x /usr/sbin/pgbouncer ] || [ -n "${FENCED_TEST_PGBOUNCER:-}" ] || packages+=(pgbouncer)
 has cc || packages+=(gcc libc6-dev) # the race detector, and clocks that tests step
 has make || packages+=(make)
 if [ "$(id -u)" = 0 ]; then # others cannot build images or start an engine

@@ -52,8 +52,12 @@ func remedy(service string) string {
 		return "install postgresql, or set FENCED_TEST_POSTGRES_BIN or FENCED_TEST_POSTGRES_URL"
 	case "s3":
 		return "run internal/testenv/install.sh, or set FENCED_TEST_S3_SERVER or FENCED_TEST_S3_URL"
+	case "pgbouncer":
+		return "install pgbouncer, or set FENCED_TEST_PGBOUNCER"
 	case "docker":
 		return "start a Docker engine; internal/testenv/images/build.sh makes the images without a registry"
+	case "disk":
+		return "be root on Linux, where file systems can be mounted"
 	default:
 		return "see docs/testing.md"
 	}

@@ -66,6 +66,7 @@ func TestKnobs(t *testing.T) {
 		{"s3 required", s3, []string{"FENCED_TEST_S3_SERVER=/nowhere", "FENCED_TEST_REQUIRE=s3"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
 		{"not an S3 URL", s3, []string{"FENCED_TEST_S3_URL=http://hunter2@127.0.0.1:1"}, "FAIL", []string{"accesskey:secretkey"}},
 		{"unreachable S3", s3, []string{"FENCED_TEST_S3_URL=http://k:hunter2@127.0.0.1:1/b"}, "FAIL", []string{"refused"}},
+		{"no pgbouncer", "TestPgBouncerPassesSessionsOn", []string{"FENCED_TEST_PGBOUNCER=/nowhere"}, "SKIP", []string{"/nowhere", "FENCED_TEST_PGBOUNCER"}},
 		{"redis required", redis, []string{noRedis, "FENCED_TEST_REQUIRE=postgres,redis"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
 		{"all required", postgres, []string{noPostgres, "FENCED_TEST_REQUIRE=all"}, "FAIL", []string{"FENCED_TEST_REQUIRE"}},
 		{"another required", redis, []string{noRedis, "FENCED_TEST_REQUIRE=postgres"}, "SKIP", nil},

@@ -63,6 +63,14 @@ func postgresAccount() (*account, error) {
 	return nil, fmt.Errorf("%w: we are root, and there is no user postgres or nobody", ErrUnavailable)
 }
 
+// own gives a folder to the account.
+func (a *account) own(dir string) error {
+	if a == nil {
+		return nil
+	}
+	return os.Chown(dir, a.uid, a.gid)
+}
+
 func (a *account) apply(cmd *exec.Cmd) *exec.Cmd {
 	if a != nil {
 		asUser(cmd, a.uid, a.gid)
@@ -71,7 +79,11 @@ func (a *account) apply(cmd *exec.Cmd) *exec.Cmd {
 }
 
 // Postgres implements [Provider].
-func (local) Postgres(args []string) (Server, error) {
+func (local) Postgres(args []string) (Server, error) { return startPostgres(initPostgres, args) }
+
+// startPostgres starts a server on the data that fill makes, by a program of the
+// folder bin, run in dir by who.
+func startPostgres(fill func(bin, dir, data string, who *account) error, args []string) (Server, error) {
 	bin, err := postgresBin()
 	if err != nil {
 		return nil, err
@@ -85,7 +97,10 @@ func (local) Postgres(args []string) (Server, error) {
 		return nil, err
 	}
 	data := filepath.Join(c.dir.path, "data")
-	if err := initPostgres(bin, c.dir.path, data, who); err != nil {
+	if err := who.own(c.dir.path); err != nil {
+		return nil, errors.Join(err, c.discard())
+	}
+	if err := fill(bin, c.dir.path, data, who); err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
 	all := append([]string{
@@ -99,20 +114,18 @@ func (local) Postgres(args []string) (Server, error) {
 }
 
 func initPostgres(bin, dir, data string, who *account) error {
-	if who != nil {
-		if err := os.Chown(dir, who.uid, who.gid); err != nil {
-			return err
-		}
-	}
-	cmd := who.apply(command(dir, nil, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres",
-		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"))
+	return runToEnd(who.apply(command(dir, nil, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres",
+		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")))
+}
+
+func runToEnd(cmd *exec.Cmd) error {
 	p, err := startProcess(cmd)
 	if err != nil {
 		return err
 	}
 	<-p.Exited()
 	if p.err != nil {
-		return fmt.Errorf("initdb: %w: %s", p.err, p.Output())
+		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), p.err, p.Output())
 	}
 	return nil
 }

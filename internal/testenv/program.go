@@ -23,6 +23,9 @@ func StartRedis(args ...string) (*Redis, error) {
 // Stop ends a server from [StartRedis] for good, and its proxy.
 func (r *Redis) Stop() error { return errors.Join(r.Proxy.Close(), r.srv.Stop()) }
 
+// Freeze is [Redis.Pause] for programs. Stop ends a frozen server too.
+func (r *Redis) Freeze() error { return r.srv.Pause() }
+
 // StartPostgres is [NewPostgres] for programs that are not tests, as
 // [StartRedis] is. The caller ends the server with [Postgres.Stop].
 func StartPostgres(args ...string) (*Postgres, error) {

@@ -26,6 +26,9 @@ if engine_start; then
 	if [ "$(id -u)" = 0 ] && "$here/images/build.sh"; then
 		export FENCED_TEST_NO_PULL=1 # what is needed is here
 	fi
+	if [ "$(id -u)" = 0 ]; then
+		"$here/images/build.sh" postgres17 || true # or the step below says so
+	fi
 fi
 
 status=0
@@ -41,6 +44,15 @@ run docker -run Container . "./$here/docker"
 step 'tests on local servers'
 mapfile -t packages < <(go list ./... | grep -v "/$here/docker\$")
 run local -skip Container "${packages[@]}"
+
+step 'guard on Postgres 17'
+if seventeen=$(engine_postgres fenced-test/postgres17:local); then
+	# in mode auto, tests that kill or configure their server take a local one
+	FENCED_TEST_POSTGRES_URL=$seventeen run auto ./fencedstore/postgres ./migrations/...
+else
+	echo 'test: no Postgres 17: no image fenced-test/postgres17:local, or no engine' | tee -a "$log"
+	case ,${FENCED_TEST_REQUIRE:-}, in *,all,* | *,postgres17,*) status=1 ;; esac
+fi
 
 step 'summary'
 count() { grep -acE "^ *--- $1" "$log" || true; }

@@ -4,11 +4,9 @@
 //	pod A            database                          pod B
 //	Up ────────────▶ version 0: something to do
 //	                 version 0: something to do ◀───── Up
-//	lock ──────────▶ held by A
-//	                 busy, ask again in 1 s ◀───────── lock
-//	step 1 ────────▶ version 1
-//	unlock ────────▶
-//	                 held by B ◀────────────────────── lock
+//	BEGIN; lock ───▶ A's, until COMMIT
+//	                 busy, ask again in 1 s ◀───────── BEGIN; lock
+//	step 1; COMMIT ▶ version 1
 //	                 version 1: nothing to do ◀─────── step 1?
 //
 // # Guarantees
@@ -18,18 +16,19 @@
 // a schema that is newer than this code is left alone, so that an older release
 // can restart while a newer one migrates.
 //
-// The lock is a session advisory lock (key [LockID]) of one connection. Waiting
-// for it holds no transaction open. The server frees it when that connection
-// ends: a migrator that was killed stops nobody for longer than the statement
-// it was running. One that is alive but stuck is waited for [LockTimeout], or
-// as long as the context lasts.
+// The lock is an advisory lock (key [LockID]) of the step's transaction, taken by
+// its first statement. Waiting for it holds no transaction open. The server
+// frees it when the transaction or its connection ends: a migrator that was
+// killed stops nobody for longer than the statement it was running. One that is
+// alive but stuck is waited for [LockTimeout], or as long as the context lasts.
+// The files of package migrations do not take it: whoever runs them with another
+// tool uses that tool's lock.
 //
 // # Poolers
 //
-// A session lock needs a session. Connect directly, or through a pooler in
-// session mode: behind a transaction pooler, lock and unlock may reach two
-// different server sessions. Everything else in fencedstore/postgres works
-// behind a transaction pooler; only migrations do not.
+// Nothing outlives its transaction, so that a pooler in transaction mode is
+// fine, such as PgBouncer, with a driver that prepares nothing the pooler does
+// not know: for pgx default_query_exec_mode=exec in the URL.
 //
 // # Rights
 //

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/fenced-go/fenced/migrations"
 )
 
 const (
-	// LockID is the key of the session advisory lock under which migrations
-	// run. It differs from goose's own, so that an application may call [Up]
-	// while it holds the lock of its own migrations.
+	// LockID is the key of the advisory lock under which each step runs. It
+	// differs from goose's own, so that an application may call [Up] while it
+	// holds the lock of its own migrations.
 	LockID int64 = 0x66656e636564 // "fenced"
 	// LockTimeout is how long [Up] waits for another process that migrates.
 	// A context may end the wait sooner.
@@ -42,8 +41,9 @@ type Step struct {
 // processes at once; see the package documentation. When a step fails the
 // earlier ones stay, and are returned with the error.
 //
-// db may be limited to one connection. Its driver is the caller's choice, pgx
-// for example: import _ "github.com/jackc/pgx/v5/stdlib".
+// db may be limited to one connection. Its driver is the caller's choice, if its
+// errors have an SQLState method: pgx's (import _
+// "github.com/jackc/pgx/v5/stdlib") and lib/pq do.
 func Up(ctx context.Context, db *sql.DB) ([]Step, error) {
 	return up(ctx, db, migrations.FS)
 }
@@ -77,10 +77,9 @@ func apply(ctx context.Context, db *sql.DB, files fs.FS) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := p.Up(ctx) // asks first, without the lock, whether anything is pending
-	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-		done = partial.Applied
-	}
+	done, err := whileBusy(ctx, time.Now().Add(LockTimeout), func() ([]*goose.MigrationResult, error) {
+		return p.Up(ctx) // takes no lock where nothing is pending
+	})
 	steps := make([]Step, 0, len(done))
 	for _, r := range done {
 		steps = append(steps, step(r.Source, time.Now()))
@@ -112,18 +111,10 @@ func step(s *goose.Source, at time.Time) Step {
 }
 
 // provider is goose with nothing of the application's in it: neither its Go
-// migrations nor its version table nor its lock.
+// migrations nor its version table. The steps lock by themselves.
 func provider(db *sql.DB, files fs.FS) (*goose.Provider, error) {
-	locker, err := lock.NewPostgresSessionLocker(
-		lock.WithLockID(LockID),
-		lock.WithLockTimeout(uint64(lockPoll/time.Second), uint64(LockTimeout/lockPoll)),
-	)
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectPostgres, db, files,
+	return goose.NewProvider(goose.DialectPostgres, db, locked{files},
 		goose.WithTableName(migrations.TableName),
-		goose.WithSessionLocker(locker),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()),
 	)

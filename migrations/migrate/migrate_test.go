@@ -239,6 +239,59 @@ func TestDownUndoesUp(t *testing.T) {
 	}
 }
 
+func TestDownLeavesProtectedTablesUnprotected(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.Database(t))
+	if _, err := migrate.Up(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"CREATE TABLE app (id int)", "SELECT fencedstore.protect('app', 'app')"} {
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const insert = "INSERT INTO app VALUES (1)"
+	if _, err := db.ExecContext(t.Context(), insert); err == nil {
+		t.Error("the table is not protected")
+	}
+	down(t, db)
+	if _, err := db.ExecContext(t.Context(), insert); err != nil {
+		t.Errorf("the table cannot be used: %v", err)
+	}
+}
+
+// What an application was granted before an upgrade is still enough after it.
+func TestUpgradeKeepsGrantsAndMarks(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.Database(t))
+	first := sqlFiles(t)[0]
+	data, err := fs.ReadFile(migrations.FS, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrate.UpFiles(t.Context(), db, fstest.MapFS{first: &fstest.MapFile{Data: data}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{
+		"GRANT EXECUTE ON FUNCTION fencedstore.claim, fencedstore.guard TO pg_monitor", // any role will do
+		"SELECT fencedstore.claim('r', 5, 'A', 1000)",
+	} {
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := migrate.Up(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	const granted = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace AND has_function_privilege('pg_monitor', oid, 'EXECUTE')"
+	if got := count(t, db, granted); got != 2 {
+		t.Errorf("%d functions are granted, want the 2 from before", got)
+	}
+	if _, err := db.ExecContext(t.Context(), "SELECT fencedstore.guard('r', 5, 'A')"); err != nil {
+		t.Errorf("the mark from before: %v", err)
+	}
+}
+
 func TestNothingIsGrantedToPublic(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.Database(t))
@@ -248,7 +301,7 @@ func TestNothingIsGrantedToPublic(t *testing.T) {
 	const granted = `SELECT coalesce(string_agg(name, ', '), '') FROM (
 		SELECT proname::text, proacl, 'f'::"char", proowner FROM pg_proc WHERE pronamespace = 'fencedstore'::regnamespace
 		UNION ALL
-		SELECT relname::text, relacl, 'r', relowner FROM pg_class WHERE relnamespace = 'fencedstore'::regnamespace AND relkind = 'r'
+		SELECT relname::text, relacl, 'r', relowner FROM pg_class WHERE relnamespace = 'fencedstore'::regnamespace AND relkind IN ('r', 'v', 'S')
 		UNION ALL
 		SELECT nspname::text, nspacl, 'n', nspowner FROM pg_namespace WHERE nspname = 'fencedstore'
 	) o(name, acl, kind, owner), aclexplode(coalesce(acl, acldefault(kind, owner))) a WHERE a.grantee = 0`

@@ -17,6 +17,25 @@ type Variant struct {
 	// has neither a deadline nor an end, which some variants would pay for. An
 	// error ends the comparison.
 	Do func(ctx context.Context, worker int) error
+	// Before and After come before and after each operation and are not part of
+	// it; they may be nil.
+	Before, After func(ctx context.Context, worker int) error
+}
+
+// once runs an operation and returns how long it took, and when it ended.
+func (v Variant) once(ctx context.Context, worker int) (took time.Duration, end time.Time, err error) {
+	if v.Before != nil {
+		err = v.Before(ctx, worker)
+	}
+	began := time.Now()
+	if err == nil {
+		err = v.Do(ctx, worker)
+	}
+	end = time.Now()
+	if err == nil && v.After != nil {
+		err = v.After(ctx, worker)
+	}
+	return end.Sub(began), end, err
 }
 
 // Plan is how variants are compared.
@@ -60,19 +79,19 @@ func (w *workers) labelled(ctx context.Context, length time.Duration, v Variant)
 		return Sample{}, err
 	}
 	pprof.Do(context.WithoutCancel(ctx), pprof.Labels("variant", v.Name), func(ctx context.Context) {
-		s, err = w.slice(ctx, length, v.Do)
+		s, err = w.slice(ctx, length, v)
 	})
 	return s, err
 }
 
 // slice measures one slice of a variant. It begins with a collection, so that
 // nobody pays for another's garbage.
-func (w *workers) slice(ctx context.Context, length time.Duration, do func(context.Context, int) error) (Sample, error) {
+func (w *workers) slice(ctx context.Context, length time.Duration, v Variant) (Sample, error) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	if err := w.run(ctx, began.Add(length), do); err != nil {
+	if err := w.run(ctx, began.Add(length), v); err != nil {
 		return Sample{}, err
 	}
 	took := time.Since(began)

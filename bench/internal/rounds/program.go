@@ -43,6 +43,15 @@ func (p *Program) Compare(ctx context.Context, plan Plan, variants ...Variant) (
 	return r, r.WriteTable(p.out)
 }
 
+// Perm draws an order of n variants.
+func (p *Program) Perm(n int) []int { return p.rand.Perm(n) }
+
+// Write implements [io.Writer]: it is where the tables go.
+func (p *Program) Write(b []byte) (int, error) { return p.out.Write(b) }
+
+// Printf writes beside the tables.
+func (p *Program) Printf(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }
+
 // timeout bounds a whole comparison: a lock that hangs ends it.
 const timeout = 15 * time.Minute
 

@@ -73,6 +73,9 @@ func (r *Result) Ratio(m Metric, name, base string) Spread {
 // Spread is the middle of a list of figures, and the quarters beside it.
 type Spread struct{ Low, Mid, High float64 }
 
+// SpreadOf is the spread of figures that a program has measured by itself.
+func SpreadOf(list []float64) Spread { return spread(list) }
+
 func spread(list []float64) Spread {
 	list = slices.Clone(list)
 	slices.Sort(list)

@@ -52,6 +52,31 @@ func TestRatioIsThatOfTheVariants(t *testing.T) {
 	})
 }
 
+func TestWhatComesBeforeAndAfterIsNotTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		order := ""
+		step := func(name string, d time.Duration) func(context.Context, int) error {
+			return func(ctx context.Context, worker int) error {
+				order += name
+				return pausing(d)(ctx, worker)
+			}
+		}
+		r, err := plan(1, 1).Run(t.Context(), rounds.Variant{
+			Name: "v", Do: step("d", 60*time.Millisecond),
+			Before: step("b", 70*time.Millisecond), After: step("a", 30*time.Millisecond),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Median(rounds.P50, "v").Mid; got != float64(60*time.Millisecond) {
+			t.Errorf("p50: got %v, want 60ms", time.Duration(got))
+		}
+		if order != "bdabda" {
+			t.Errorf("order of two rounds: got %q", order)
+		}
+	})
+}
+
 func TestMedianLeavesOutASpoiledRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slices := 0

@@ -23,33 +23,32 @@ func newWorkers(n int) *workers {
 	return w
 }
 
-// run has every worker repeat do until the deadline, at least once.
-func (w *workers) run(ctx context.Context, deadline time.Time, do func(context.Context, int) error) error {
+// run has every worker repeat v until the deadline, at least once.
+func (w *workers) run(ctx context.Context, deadline time.Time, v Variant) error {
 	if len(w.lat) == 1 {
-		return w.repeat(ctx, 0, deadline, do)
+		return w.repeat(ctx, 0, deadline, v)
 	}
 	errs := make([]error, len(w.lat))
 	var wg sync.WaitGroup
 	for i := range w.lat {
-		wg.Go(func() { errs[i] = w.repeat(ctx, i, deadline, do) })
+		wg.Go(func() { errs[i] = w.repeat(ctx, i, deadline, v) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-func (w *workers) repeat(ctx context.Context, worker int, deadline time.Time, do func(context.Context, int) error) error {
+func (w *workers) repeat(ctx context.Context, worker int, deadline time.Time, v Variant) error {
 	lat := w.lat[worker][:0]
-	for began := time.Now(); ; {
-		if err := do(ctx, worker); err != nil {
+	for {
+		took, end, err := v.once(ctx, worker)
+		if err != nil {
 			return err
 		}
-		now := time.Now()
-		lat = append(lat, now.Sub(began))
+		lat = append(lat, took)
 		w.lat[worker] = lat
-		if !now.Before(deadline) {
+		if !end.Before(deadline) {
 			return nil
 		}
-		began = now
 	}
 }
 

@@ -81,6 +81,25 @@ func (s *server) Kill() error {
 	})
 }
 
+// bridge is the engine's default network, where the containers are.
+const bridge = "bridge"
+
+// Disconnect takes the container off its network, with what is published.
+func (s *server) Disconnect() error {
+	return asked(func(ctx context.Context) error {
+		_, err := s.cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: s.c.GetContainerID(), Force: true})
+		return err
+	})
+}
+
+// Connect puts the container back on its network.
+func (s *server) Connect() error {
+	return asked(func(ctx context.Context) error {
+		_, err := s.cli.NetworkConnect(ctx, bridge, client.NetworkConnectOptions{Container: s.c.GetContainerID()})
+		return err
+	})
+}
+
 // Stop implements [testenv.Server].
 func (s *server) Stop() error {
 	defer s.port.Release()

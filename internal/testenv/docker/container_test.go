@@ -42,6 +42,24 @@ func TestRedisContainerPausesDiesAndComesBack(t *testing.T) {
 	}
 }
 
+func TestContainerIsOffItsNetworkUntilItIsConnected(t *testing.T) {
+	r, p := docker.NewRedis(t), docker.NewPostgres(t)
+	r.Do(t, "SET", "k", "v")
+	p.Do(t, "", "CREATE TABLE t (n int)")
+	addr := r.DirectAddr()
+	r.Disconnect(t)
+	p.Disconnect(t)
+	if _, err := r.TryDo("PING"); err == nil {
+		t.Error("a server without a network answers")
+	}
+	r.Connect(t)
+	p.Connect(t)
+	if got := r.Do(t, "GET", "k"); got != "v" || r.DirectAddr() != addr {
+		t.Errorf("afterwards: got %v at %s, want v at %s", got, r.DirectAddr(), addr)
+	}
+	p.Do(t, "", "INSERT INTO t VALUES (1)")
+}
+
 func TestPostgresContainerKeepsWhatItCommitted(t *testing.T) {
 	p := docker.NewPostgres(t, "-c", "max_connections=20")
 	if got := p.Do(t, "", "SHOW max_connections")[0][0]; got != "20" {

@@ -2,8 +2,10 @@
 # Builds the container images of the tests without a registry, from the Debian
 # packages of this machine: the programs, the libraries they are linked to, a
 # static busybox, and an entrypoint that does what tests need of the official one.
+# postgres17 is made of packages of Debian 13, which apt-get fetches (60 MB) and
+# nothing installs.
 #
-# usage: build.sh [redis] [postgres]        default: both
+# usage: build.sh [redis] [postgres] [postgres17]        default: the first two
 #
 # It needs root, for the owners of files in the image, a Docker engine, and the
 # packages redis-server, postgresql and busybox-static. An image that is up to
@@ -84,14 +86,68 @@ build_postgres() {
 		case $file in */llvmjit.so | */sepgsql.so) ;; *) files+=("$file") ;; esac # LLVM is 110 MB
 	done
 	copy "$root" "${files[@]}"
-	mkdir -p "$root"/usr/share/postgresql "$root"/var/lib/postgresql/data "$root"/run/postgresql
+	mkdir -p "$root"/usr/share/postgresql
 	cp -a "/usr/share/postgresql/$version" "$root/usr/share/postgresql/"
 	cp -a /usr/share/zoneinfo "$root/usr/share/"
+	import_postgres "$root" "$2" "$version"
+}
+
+# import_postgres ROOT TAG VERSION: the part that is alike for all versions.
+import_postgres() {
+	local root=$1 version=$3
+	mkdir -p "$root"/var/lib/postgresql/data "$root"/run/postgresql
 	sed -ri "s/^#?listen_addresses.*/listen_addresses = '*'/" "$root/usr/share/postgresql/$version/postgresql.conf.sample"
 	chown -R 998:998 "$root/var/lib/postgresql" "$root/run/postgresql"
 	install -m755 "$here/postgres-entrypoint.sh" "$root/usr/bin/docker-entrypoint.sh"
 	import "$root" "$2" 'ENV PGDATA=/var/lib/postgresql/data' 'VOLUME /var/lib/postgresql/data' \
 		'EXPOSE 5432' 'CMD ["postgres"]'
+}
+
+# unpack ROOT PACKAGE...: packages of Debian 13 with what they depend on. Of that,
+# libraries only, without those of perl and of LLVM (110 MB).
+unpack() {
+	local root=$1 apt deb mirror
+	shift
+	apt=$(mktemp -d)
+	mkdir -p "$apt"/{lists,archives}/partial "$apt"/empty
+	: >"$apt/status"
+	# from where this machine has its own
+	mirror=${FENCED_TEST_DEBIAN:-$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's|^Debian \(.*/debian/*\)$|\1|p' | head -n 1)}
+	[ -n "$mirror" ] || fail 'apt-get knows no mirror of Debian: set FENCED_TEST_DEBIAN'
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$apt/sources.list"
+	cat >"$apt/conf" <<-EOF
+		Dir::State::lists "$apt/lists";
+		Dir::State::status "$apt/status";
+		Dir::Cache "$apt";
+		Dir::Etc::SourceList "$apt/sources.list";
+		Dir::Etc::SourceParts "$apt/empty";
+		Acquire::Languages "none";
+		APT::Sandbox::User "root";
+	EOF
+	APT_CONFIG=$apt/conf apt-get -qq update >&2 &&
+		APT_CONFIG=$apt/conf apt-get -qq -y --no-install-recommends --download-only install "$@" >&2 ||
+		{ rm -rf "$apt"; fail "packages of Debian 13 cannot be fetched"; }
+	for deb in "$apt"/archives/*.deb; do
+		case ${deb##*/} in
+		lib*-perl_* | libperl5* | libllvm* | libz3-* | perl* | *-common_* | *-common-dev_*) ;;
+		lib* | zlib1g_* | tzdata_* | postgresql-17_* | postgresql-client-17_*) dpkg-deb -x "$deb" "$root" ;;
+		esac
+	done
+	rm -rf "$apt" "$root"/usr/share/{doc,man,locale,info}
+}
+
+build_postgres17() {
+	local root=$1 file
+	skeleton "$root"
+	unpack "$root" postgresql-17 libc-bin tzdata
+	rm -rf "$root"/usr/lib/postgresql/17/lib/{llvmjit.so,bitcode}
+	for file in postgres initdb pg_ctl psql; do
+		ln -s "/usr/lib/postgresql/17/bin/$file" "$root/usr/bin/$file"
+	done
+	for file in postgres initdb psql; do # finds its libraries
+		chroot "$root" "/usr/bin/$file" --version >/dev/null || fail "$file of Debian 13 does not run"
+	done
+	import_postgres "$root" "$2" 17
 }
 
 # recipe: what decides how the image comes out.
@@ -109,6 +165,7 @@ command -v busybox >/dev/null || fail 'install busybox-static'
 for service; do
 	case $service in
 	redis) [ -x /usr/bin/redis-server ] || fail 'install redis-server' ;;
+	postgres17) command -v apt-get >/dev/null || fail 'apt-get is needed' ;;
 	postgres) compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || fail 'install postgresql' ;;
 	*) fail "no image is called $service" ;;
 	esac

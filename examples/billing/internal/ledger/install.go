@@ -42,7 +42,7 @@ func Install(ctx context.Context, conn *pgx.Conn, count int64, unique bool) erro
 		if _, err := tx.Conn().PgConn().Exec(ctx, script).ReadAll(); err != nil {
 			return err
 		}
-		return New(tx).OpenAccounts(ctx, count)
+		return errors.Join(New(tx).OpenAccounts(ctx, count), New(tx).OpenJobs(ctx))
 	})
 	if err != nil && !errors.Is(err, ErrForeignSchema) {
 		return fmt.Errorf("ledger: install: %w", err)

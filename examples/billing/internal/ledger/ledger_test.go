@@ -187,7 +187,7 @@ func TestQueriesAreThoseOfTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queries := []string{unbilledAccounts, getAccount, createInvoice, setBalance, openAccounts, audit}
+	queries := []string{unbilledAccounts, getAccount, createInvoice, setBalance, openAccounts, audit, openJobs, jobsLeft}
 	for _, q := range queries {
 		if !strings.Contains(string(file), strings.TrimSpace(q)+";") {
 			t.Errorf("queries.sql has another text for:\n%s", q)

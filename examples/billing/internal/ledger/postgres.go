@@ -43,6 +43,15 @@ func NewUnguarded(pool *pgxpool.Pool) *Postgres {
 	}
 }
 
+// NewWithin returns the ledger inside a transaction of the caller's, which is what
+// keeps others out.
+func NewWithin(tx pgx.Tx) *Postgres {
+	return &Postgres{
+		queries: New(tx),
+		inTx:    func(_ context.Context, fn func(tx pgx.Tx) error) error { return fn(tx) },
+	}
+}
+
 // Unbilled lists the accounts that have no invoice for night.
 func (p *Postgres) Unbilled(ctx context.Context, night time.Time) ([]int64, error) {
 	return p.queries.UnbilledAccounts(ctx, night)

@@ -22,3 +22,9 @@ SELECT (SELECT count(*) FROM accounts) AS accounts,
        (SELECT count(*) FROM invoices) - (SELECT count(*) FROM (SELECT DISTINCT account_id, night FROM invoices) once) AS duplicates,
        (SELECT count(*) FROM accounts a
          WHERE balance <> opening + (SELECT coalesce(sum(amount), 0) FROM invoices i WHERE i.account_id = a.id)) AS wrong_balances;
+
+-- name: OpenJobs :exec
+INSERT INTO jobs (id) SELECT id FROM accounts;
+
+-- name: JobsLeft :one
+SELECT count(*) FROM jobs WHERE done_at IS NULL;

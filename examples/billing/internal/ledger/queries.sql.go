@@ -90,3 +90,25 @@ func (q *Queries) Audit(ctx context.Context) (Audit, error) {
 	err := row.Scan(&i.Accounts, &i.Invoices, &i.Duplicates, &i.WrongBalances)
 	return i, err
 }
+
+const openJobs = `-- name: OpenJobs :exec
+INSERT INTO jobs (id) SELECT id FROM accounts
+`
+
+// OpenJobs adds a job for each account.
+func (q *Queries) OpenJobs(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, openJobs)
+	return err
+}
+
+const jobsLeft = `-- name: JobsLeft :one
+SELECT count(*) FROM jobs WHERE done_at IS NULL
+`
+
+// JobsLeft counts the jobs that are not done.
+func (q *Queries) JobsLeft(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, jobsLeft)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}

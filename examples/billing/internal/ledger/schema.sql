@@ -13,3 +13,12 @@ CREATE TABLE invoices (
   -- twice, which is something else.
   CONSTRAINT invoice_once UNIQUE (account_id, night)
 );
+
+-- The queue of -mode queue: one job for each account and the night.
+CREATE TABLE jobs (
+  id      bigint PRIMARY KEY REFERENCES accounts (id),
+  attempt bigint      NOT NULL DEFAULT 0,
+  due     timestamptz NOT NULL DEFAULT now(),
+  done_at timestamptz
+);
+CREATE INDEX jobs_due ON jobs (due, id) WHERE done_at IS NULL;
