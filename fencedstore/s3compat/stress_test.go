@@ -127,6 +127,10 @@ func (h *holder) run(ctx context.Context) {
 		if errors.Is(err, fencedstore.ErrStale) {
 			continue
 		}
+		if errors.Is(err, fencedstore.ErrUnknownOutcome) {
+			h.unknown(err)
+			continue
+		}
 		if err != nil {
 			h.t.Errorf("claim: %v", err)
 			return
@@ -151,7 +155,7 @@ func (h *holder) tenure(ctx context.Context, s *s3compat.Store, f fencedstore.Fe
 		case err == nil:
 			h.tally.applied.Add(1)
 		case errors.Is(err, fencedstore.ErrUnknownOutcome):
-			h.tally.unknown.Add(1)
+			h.unknown(err)
 		case errors.Is(err, fencedstore.ErrStale):
 			h.tally.refused.Add(1)
 			return
@@ -159,6 +163,14 @@ func (h *holder) tenure(ctx context.Context, s *s3compat.Store, f fencedstore.Fe
 			h.t.Errorf("put: %v", err)
 			return
 		}
+	}
+}
+
+// unknown counts an outcome that may be unknown for one reason only.
+func (h *holder) unknown(err error) {
+	h.tally.unknown.Add(1)
+	if !strings.Contains(err.Error(), "more writes came since than the register remembers") {
+		h.t.Errorf("unknown for another reason than the bound of the history: %v", err)
 	}
 }
 
@@ -225,8 +237,10 @@ func TestStressOverALossyNetwork(t *testing.T) {
 		if tally.applied.Load() == 0 || tally.refused.Load() == 0 || tally.claims.Load() < 2 {
 			t.Error("nothing was contended: the test shows nothing")
 		}
-		if tally.unknown.Load() != 0 {
-			t.Errorf("%d outcomes stayed unknown with a minute to settle", tally.unknown.Load())
+		// A writer that hears nothing for as long as others take for 64 commits,
+		// half a second here, is told so.
+		if unknown, applied := tally.unknown.Load(), tally.applied.Load(); unknown > 2+applied/20 {
+			t.Errorf("%d outcomes stayed unknown beside %d that were applied", unknown, applied)
 		}
 	})
 }
