@@ -223,8 +223,8 @@ var sabotages = []sabotage{
 	{
 		name:   "a commit that lost looks who came first",
 		file:   "fencedstore/s3compat/commit.go",
-		text:   "err = guard(f, st.env)\n\t\t}\n\t}\n\treturn ErrContended",
-		by:     "err = nil\n\t\t}\n\t}\n\treturn ErrContended",
+		text:   "st, err = s.ready(ctx, f, st)\n\t\t}\n",
+		by:     "st, err = s.load(ctx, f.Resource, st)\n\t\t}\n",
 		caught: []catch{{s3Pkg, "TestWriteInFlightDuringAClaim"}},
 	},
 	{

@@ -64,13 +64,21 @@ func FuzzDecode(f *testing.F) {
 		"held", "held 1", "held 1 2", "held 0 5 x", "held 1 -2 x", "held 1 999999999999999999 x", "held 1 1e3 x",
 		"granted 1 -1", "granted 1 7 ", "granted 1 99999", "queued", "queued 1 2 3", "queued 1 2 -3 x", "queued 1 2 3 x", "queued 1 2 x 3",
 		"broken", "broken glass", "broken lock", "renewed", "renewed ", "released", "absent", "taken", "ABSENT", "OK",
+		"forced", "free", "free 0 0", "free -1 0", "free 3 1700000000000000", "held 1 2 3 4 a label", "held 1 2 3 4", "held 0 2 3 4 x", "held 1 -2 3 4 x",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
-		for _, o := range []op{opAcquire, opRenew, opRelease} {
-			c := &call{op: o, waits: len(reply)%2 == 0}
+		for _, o := range []op{opAcquire, opRenew, opRelease, opKeep, opWhy, opForce, opInspect} {
+			status := new(Status)
+			c := &call{op: o, waits: len(reply)%2 == 0, status: status}
 			c.decode(reply)
+			if c.err == nil && status.Held && (status.FenceID <= 0 || status.TTL < -time.Millisecond || status.Queued < 0) {
+				t.Fatalf("%q became %+v", reply, status)
+			}
+			if o == opForce || o == opInspect {
+				continue // they have answers without a verdict
+			}
 			if (c.err == nil) != (c.answer.verdict != 0 && c.answer.fence >= 0) && c.err == nil {
 				t.Fatalf("%v: %q became %+v", o, reply, c.answer)
 			}
@@ -80,6 +88,28 @@ func FuzzDecode(f *testing.F) {
 			if c.err != nil && !errors.Is(c.err, ErrUnexpectedReply) && !errors.Is(c.err, ErrConfig) {
 				t.Fatalf("%q: %v", reply, c.err)
 			}
+		}
+	})
+}
+
+// A wake-up comes from whoever may publish: it wakes the waiter that it names,
+// with a fence that can be one, or nobody.
+func FuzzWakeUp(f *testing.F) {
+	for _, s := range []string{
+		"", " ", "h", "h ", "h 0", "h 1", "h -1", "h 1 7", "h 1 1001", "h 1 -1", "h 9223372036854775807", "other 5", "h 5 ", "h  5", "hh 5",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		w := &waiter{woken: make(chan answer, 1)}
+		e := &ear{waiting: map[string]*waiter{"h": w}}
+		e.deliver(text)
+		select {
+		case g := <-w.woken:
+			if !strings.HasPrefix(text, "h ") || g.verdict != granted || g.fence < 1 || g.spare < 0 || g.spare > maxSpare {
+				t.Fatalf("%q became %+v", text, g)
+			}
+		default:
 		}
 	})
 }

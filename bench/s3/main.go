@@ -50,8 +50,8 @@ func large(ctx context.Context, p *rounds.Program, b *bucket) error {
 		requests   float64
 	}{
 		{"1MiB", "put", 1 << 20, 1.5, 2},
-		// begin, parts, complete, look, commit
-		{"32MiB", "multipart", 32 << 20, 1.2, 1 + 32<<20/s3compat.DefaultPartSize + 3},
+		// begin, parts, complete, commit
+		{"32MiB", "multipart", 32 << 20, 1.2, 1 + 32<<20/s3compat.DefaultPartSize + 2},
 	} {
 		variants := b.large(c.size)
 		r, err := p.Compare(ctx, rounds.Plan{

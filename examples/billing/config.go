@@ -85,15 +85,14 @@ func (c *config) checkLockless() error {
 	return nil
 }
 
-// checkObjects is about -s3. A register holds some thousand statements.
+// checkObjects is about -s3. The statements of a night are one resource, and each
+// commit to it sends the list of all of them.
 func (c *config) checkObjects() error {
 	switch {
 	case c.s3 == "":
 		return nil
 	case c.redis == "":
 		return unusable("-s3 is given and -redis and -postgres are missing")
-	case c.unsafe:
-		return unusable("-s3 does not go with -unsafe")
 	case c.accounts > 1000:
 		return unusable("-accounts is %d, with -s3 it must be at most 1000", c.accounts)
 	}
@@ -126,7 +125,8 @@ invoice; another takes over and finishes; then the first wakes up.
                              stall is a real SIGSTOP; goes with -unsafe, too
   billing -redis … -postgres … -s3 http://accesskey:secretkey@127.0.0.1:7070/bucket
                              writes a statement file beside each invoice, fenced
-                             as well
+                             as well: the late one is refused, too; goes with
+                             -unsafe
 
   billing -mode once -postgres …    without a lock: the night is one transaction, which
                              one worker commits

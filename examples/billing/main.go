@@ -13,7 +13,8 @@
 // The rest plays the story: story.go directs it, embedded.go has the workers as
 // goroutines over an in-process Redis and a store in memory, servers.go as
 // processes on a Redis and a Postgres. With -s3 they also write statement files
-// (statements.go). With -mode once or queue they have no lock (lockless.go).
+// (statements.go, files.go). With -mode once or queue they have no lock
+// (lockless.go).
 //
 // It exits with 0 when the books are right, 3 when they are not, 2 when the
 // flags or the servers cannot be used, 130 when it was interrupted, and 1 when

@@ -14,7 +14,6 @@ import (
 
 	"github.com/fenced-go/fenced/examples/billing/internal/ledger"
 	"github.com/fenced-go/fenced/examples/billing/internal/nightly"
-	"github.com/fenced-go/fenced/fencedstore/s3compat"
 	"github.com/fenced-go/fenced/migrations/migrate"
 )
 
@@ -27,7 +26,7 @@ type servers struct {
 	redis string          // where it is, for people
 	conn  *pgx.ConnConfig // into our schema
 	admin *pgx.Conn       // holds the advisory lock that keeps other runs out
-	files *s3compat.Store // of statements; nil without -s3
+	files files           // of statements; nil without -s3
 }
 
 func newServers(ctx context.Context, cfg config) (_ *servers, err error) {
@@ -38,7 +37,7 @@ func newServers(ctx context.Context, cfg config) (_ *servers, err error) {
 		}
 	}
 	if cfg.s3 != "" {
-		if s.files, err = openObjects(ctx, cfg.s3); err != nil {
+		if s.files, err = openFiles(ctx, cfg.s3, cfg.unsafe); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +128,7 @@ func (s *servers) describe() string {
 	}
 	where = fmt.Sprintf("Redis at %s, %s", s.redis, where)
 	if s.files != nil {
-		where += fmt.Sprintf("\nStatements are files in bucket %q.", s.files.Report().Bucket)
+		where += fmt.Sprintf("\nStatements are files in bucket %q.", s.files.bucket())
 	}
 	if s.cfg.unsafe {
 		return "UNSAFE: GET, then SET; no guard, and no unique constraint on invoices.\n" + where
@@ -152,8 +151,7 @@ func (s *servers) audit(ctx context.Context) (ledger.Audit, error) {
 	defer func() { _ = conn.Close(ctx) }()
 	a, err := ledger.New(conn).Audit(ctx)
 	if err == nil && s.files != nil {
-		a.Statements = a.Invoices
-		a.WrongStatements, err = auditStatements(ctx, conn, s.files)
+		a.Statements, a.WrongStatements, err = auditStatements(ctx, conn, s.files)
 	}
 	return a, err
 }

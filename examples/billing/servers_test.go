@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -125,29 +126,58 @@ func TestStoppedWorkerEndsWithAKilledParent(t *testing.T) {
 	testenv.Eventually(t, within, "the worker is gone", func() bool { return !isStopped(workers[0]) })
 }
 
-// The worker that wakes up writes the statement of its account first, and is
-// refused there.
+// bucket is the URL of an S3 server of the test's own.
+func bucket(tb testing.TB) string {
+	tb.Helper()
+	s := testenv.NewS3(tb)
+	return fmt.Sprintf("http://%s:%s@%s/%s", s.AccessKey, s.SecretKey, strings.TrimPrefix(s.DirectURL(), "http://"), s.Bucket)
+}
+
+// The worker that wakes up writes the statement of its account and then the
+// invoice, and is refused twice.
 func TestBucketRefusesAStoppedProcess(t *testing.T) {
 	t.Parallel()
 	_, _, flags := real(t)
-	files := testenv.NewS3(t)
-	addr := fmt.Sprintf("http://%s:%s@%s/%s", files.AccessKey, files.SecretKey, strings.TrimPrefix(files.DirectURL(), "http://"), files.Bucket)
+	addr := bucket(t)
 	for range 2 { // the second run finds what the first one left
 		out, stderr := run(t, 0, append(flags, "-s3", addr)...)
 		out, where := without(out, "Statements are files in bucket")
-		out, audit := without(out, "statements: 12 agree with the invoices, 0 do not")
+		out, audit := without(out, "statements: 12 agree with the invoices, 0 do not, 1 stale ones refused")
 		checkSafe(t, out, "12")
-		if !where || !audit || stderr != "" {
+		refused := refusedTwice.FindStringSubmatch(out)
+		if !where || !audit || stderr != "" || refused == nil || refused[1] != refused[3] || refused[2] != refused[4] {
 			t.Errorf("got %s%s", out, stderr)
 		}
 	}
-	store, err := openObjects(t.Context(), addr)
+	statements, err := openFiles(t.Context(), addr, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := store.List(t.Context(), nightly.Resource(night), "statements/")
+	fenced, ok := statements.(fencedFiles)
+	if !ok {
+		t.Fatalf("got %T", statements)
+	}
+	list, err := fenced.store.List(t.Context(), nightly.Resource(night), "statements/")
 	if err != nil || len(list) != 12 || list[3].FenceID >= list[4].FenceID || list[4].FenceID != list[11].FenceID {
 		t.Errorf("got %+v, %v, want the second worker's fence from the fifth statement on", list, err)
+	}
+}
+
+// refusedTwice is the story's own step: one account, one newer fence.
+var refusedTwice = regexp.MustCompile(`worker 1 +wakes up, and writes the invoice +-\n` +
+	`.*worker 1 +statement (\d+) refused by the bucket: (\d+) was claimed +\d+\n` +
+	`.*worker 1 +account (\d+) refused by the store: (\d+) was claimed +\d+\n`)
+
+// Without a fence customers pay twice, and their statements say once.
+func TestUnsafeStoryLeavesWrongStatements(t *testing.T) {
+	t.Parallel()
+	_, _, flags := real(t)
+	out, _ := run(t, exitWrongBooks, append(flags, "-s3", bucket(t), "-unsafe")...)
+	out, where := without(out, "Statements are files in bucket")
+	out, audit := without(out, "statements: 4 agree with the invoices, 8 do not, 0 stale ones refused")
+	checkUnsafe(t, out)
+	if !where || !audit {
+		t.Errorf("got %s", out)
 	}
 }
 
@@ -174,8 +204,6 @@ func TestBucketThatCannotBeUsedIsOneLine(t *testing.T) {
 	}
 	_, stderr := run(t, exitUsage, "-s3", "http://k:sesame@127.0.0.1:1/bucket")
 	oneLine(t, stderr, "-redis and -postgres are missing")
-	_, stderr = run(t, exitUsage, append(flags, "-s3", "http://k:sesame@127.0.0.1:1/bucket", "-unsafe")...)
-	oneLine(t, stderr, "-unsafe")
 }
 
 // lockKey is the lock's key in Redis.

@@ -54,6 +54,8 @@ func describe(e nightly.Event) string {
 		return fmt.Sprintf("read account %d, and stalls before it writes", e.Account)
 	case nightly.Finished:
 		return fmt.Sprintf("finished: billed %d accounts, nothing is left", e.Billed)
+	case fileRefused:
+		return fmt.Sprintf("statement %d refused by the bucket: %s", e.Account, reason(e.Err))
 	case nightly.Refused:
 		return fmt.Sprintf("account %d refused by the store: %s", e.Account, reason(e.Err))
 	case nightly.Failed:
@@ -77,10 +79,10 @@ func reason(err string) string {
 }
 
 // audit prints the last line; scripts may read it.
-func (t *timeline) audit(a ledger.Audit, refused int) {
+func (t *timeline) audit(a ledger.Audit, refused, files int) {
 	t.printf("\nbalances: %d agree with the invoices, %d do not\n", a.Accounts-a.WrongBalances, a.WrongBalances)
 	if a.Statements > 0 {
-		t.printf("statements: %d agree with the invoices, %d do not\n", a.Statements-a.WrongStatements, a.WrongStatements)
+		t.printf("statements: %d agree with the invoices, %d do not, %d stale ones refused\n", a.Statements-a.WrongStatements, a.WrongStatements, files)
 	}
 	t.printf("audit: %d accounts, %d invoices, %d duplicates, %d stale writes refused\n",
 		a.Accounts, a.Invoices, a.Duplicates, refused)

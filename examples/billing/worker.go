@@ -18,7 +18,6 @@ import (
 	"github.com/fenced-go/fenced/fencedlock"
 	"github.com/fenced-go/fenced/fencedstore"
 	fencedpg "github.com/fenced-go/fenced/fencedstore/postgres"
-	"github.com/fenced-go/fenced/fencedstore/s3compat"
 )
 
 const (
@@ -57,13 +56,15 @@ func work(ctx context.Context, j job, observe func(nightly.Event), price priceFu
 	if err := store.Check(ctx); err != nil { // is the schema there, are the rights?
 		return err
 	}
-	var files *s3compat.Store
+	var statements files
 	stores := []fencedstore.Claimer{store}
 	if j.S3 != "" {
-		if files, err = openObjects(ctx, j.S3); err != nil {
+		if statements, err = openFiles(ctx, j.S3, j.Unsafe); err != nil {
 			return err
 		}
-		stores = append(stores, files)
+		if fenced, ok := statements.(fencedFiles); ok {
+			stores = append(stores, fenced.store)
+		}
 	}
 	locks, err := newLocks(rdb, j.N, j.TTL, j.Unsafe, stores...)
 	if err != nil {
@@ -71,11 +72,11 @@ func work(ctx context.Context, j job, observe func(nightly.Event), price priceFu
 	}
 	defer func() { _ = locks.Close() }()
 	n := &nightly.Job{Locks: locks, Ledger: ledger.NewPostgres(store), Observe: observe, Price: price}
-	switch {
-	case j.Unsafe:
+	if j.Unsafe {
 		n.Ledger = ledger.NewUnguarded(pool)
-	case files != nil:
-		n.Ledger = withStatements{n.Ledger, files}
+	}
+	if statements != nil {
+		n.Ledger = withStatements{n.Ledger, statements, observe}
 	}
 	return serve(ctx, n)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -106,7 +105,7 @@ func refused(f fencedstore.Fence, err error) error {
 		return err
 	}
 	code, detail := sqlState(err)
-	mark, _ := strconv.ParseInt(detail, 10, 64)
+	mark, _ := fencedstore.ParseID(detail) // 0, not known, if it is no fence ID
 	var verdict error
 	switch code {
 	case codeStale:

@@ -14,17 +14,26 @@ type change func(next *envelope) error
 // current is the register under f: as remembered, or read now. The caller has
 // the session's turn.
 func (s *Store) current(ctx context.Context, sess *session, f fencedstore.Fence) (state, error) {
-	if st, ok := sess.known(f); ok {
-		return st, nil
+	st, ok := sess.known(f)
+	if !ok {
+		var err error
+		if st, err = s.read(ctx, f.Resource); err != nil {
+			return state{}, err
+		}
 	}
-	st, err := s.read(ctx, f.Resource)
-	if err != nil {
-		return state{}, err
-	}
+	return s.ready(ctx, f, st)
+}
+
+// ready is a register that f may change, with its entries.
+func (s *Store) ready(ctx context.Context, f fencedstore.Fence, st state) (state, error) {
 	if err := guard(f, st.env); err != nil {
 		return state{}, err
 	}
-	return st, nil
+	st, err := s.load(ctx, f.Resource, st)
+	if err != nil {
+		return state{}, err
+	}
+	return st, guard(f, st.env) // it may have been read again
 }
 
 // peek is current for a caller without the turn: it is only a look, before work
@@ -60,7 +69,7 @@ func (s *Store) commit(ctx context.Context, op string, f fencedstore.Fence, chan
 		case err == nil:
 			return nil
 		case errors.Is(err, errLost):
-			err = guard(f, st.env)
+			st, err = s.ready(ctx, f, st)
 		}
 	}
 	return ErrContended

@@ -44,10 +44,12 @@
 // it: on AWS a bucket policy can demand s3:if-match or s3:if-none-match for the
 // registers, see docs/s3-layout.md.
 //
-// The unit of atomicity is one resource; two of them are two registers. All
-// entries of a resource have to fit one register of [MaxRegister] bytes, some
-// thousands. Each commit sends the register anew, and they take turns: a
-// resource is good for as many commits a second as the store has round trips.
+// The unit of atomicity is one resource; two of them are two registers. Each
+// commit sends all entries of a resource anew, and they take turns: a resource
+// is good for as many commits a second as the store has round trips, and for
+// some thousand keys. What does not fit a register of [MaxRegister] bytes goes to
+// an object of its own, at the cost of a request for each commit and read, up to
+// [MaxManifest]; the object that a commit replaces is garbage until a GC.
 //
 // A store that loses a register, or brings an older one back, loses the fence
 // with it. A [Store] that has seen a newer one says [ErrRegisterGone]; a new
@@ -55,8 +57,9 @@
 // the time, or only on one of its front ends, passes the probe: run package
 // storetest against it.
 //
-// A ranged read is checked by size and ETag; only a value read from end to end
-// is compared with its checksum.
+// Of a ranged read the position, the size and the ETag of the whole are checked;
+// only a value read from end to end, or one that is inline, is compared with its
+// checksum.
 //
 // # Errors
 //

@@ -16,9 +16,16 @@ import (
 	"github.com/fenced-go/fenced/fencedstore"
 )
 
-// formatVersion is the version of the register's format that this package
-// writes, and the greatest that it reads; see docs/s3-layout.md.
-const formatVersion = 1
+// The versions of the register's format: see docs/s3-layout.md.
+const (
+	// formatInline has the entries in the register itself.
+	formatInline = 1
+	// formatSpilled has them in an object of their own. It is written only for
+	// a resource that needs it, so that older releases read the others.
+	formatSpilled = 2
+	// formatVersion is the greatest that this package reads.
+	formatVersion = formatSpilled
+)
 
 // magic begins a register; version and checksum follow on the same line.
 const magic = "fenced-register"
@@ -43,32 +50,12 @@ type envelope struct {
 	At       string `json:"at"`
 	// History holds the IDs of the writes before, oldest first and without
 	// gaps: the last one made version Seq-1.
-	History []string          `json:"history"`
-	Entries map[string]*entry `json:"entries"`
-	Dropped []dropped         `json:"dropped,omitempty"`
-}
-
-// entry is one key of a resource. It is not changed once it is in an envelope.
-type entry struct {
-	Fence    int64             `json:"fence,string"` // of the tenure that wrote it
-	Size     int64             `json:"size,string"`
-	SHA256   string            `json:"sha256,omitempty"` // hex; unknown for presigned uploads
-	Type     string            `json:"type,omitempty"`
-	Metadata map[string]string `json:"meta,omitempty"`
-	At       string            `json:"at"`
-	Data     string            `json:"data,omitempty"` // name below the resource's folder
-	ETag     string            `json:"etag,omitempty"` // of the data, without quotes
-	Offset   *int64            `json:"offset,omitempty,string"`
-
-	value []byte // when inline
-}
-
-func (en *entry) inline() bool { return en.Data == "" }
-
-// dropped is data that nothing refers to any more, since At.
-type dropped struct {
-	Data string `json:"data"`
-	At   string `json:"at"`
+	History []string `json:"history"`
+	// Entries are the values by key. With a Manifest they are in it, and nil
+	// here until they were loaded.
+	Entries  map[string]*entry `json:"entries,omitzero"`
+	Manifest *manifest         `json:"manifest,omitempty"`
+	Dropped  []dropped         `json:"dropped,omitempty"`
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -86,7 +73,7 @@ func (e *envelope) next(f fencedstore.Fence, now time.Time) *envelope {
 	n.Seq = e.Seq + 1
 	n.History = append(slices.Clone(e.History), e.Write)
 	n.History = n.History[max(0, len(n.History)-maxHistory):]
-	n.Entries, n.Dropped = maps.Clone(e.Entries), slices.Clone(e.Dropped)
+	n.Entries, n.Manifest, n.Dropped = maps.Clone(e.Entries), e.Manifest, slices.Clone(e.Dropped)
 	return n
 }
 
@@ -105,33 +92,32 @@ func (e *envelope) writeAt(seq int64) (string, bool) {
 
 // encode returns the bytes of the register.
 func (e *envelope) encode() ([]byte, error) {
-	var offset int64
+	out, version := *e, formatInline
 	var payload []byte
-	out := *e
-	out.Entries = make(map[string]*entry, len(e.Entries))
-	for _, key := range slices.Sorted(maps.Keys(e.Entries)) {
-		en := *e.Entries[key]
-		if en.inline() {
-			at := offset
-			en.Offset = &at
-			offset += en.Size
-			payload = append(payload, en.value...)
-		}
-		out.Entries[key] = &en
+	if e.Manifest == nil {
+		out.Entries, payload = packed(e.Entries)
+	} else {
+		out.Entries, version = nil, formatSpilled
 	}
+	b, err := jsonLine(&out)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, payload...)
+	head := fmt.Sprintf("%s %d sha256=%x\n", magic, version, sha256.Sum256(b))
+	if len(head)+len(b) > MaxRegister {
+		return nil, fmt.Errorf("%w: the register would have %d bytes, at most %d are allowed", ErrTooLarge, len(head)+len(b), MaxRegister)
+	}
+	return append([]byte(head), b...), nil
+}
+
+// jsonLine is v as JSON, with a line feed at its end.
+func jsonLine(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&out); err != nil {
-		return nil, err
-	}
-	b.Write(payload)
-	sum := sha256.Sum256(b.Bytes())
-	head := fmt.Sprintf("%s %d sha256=%x\n", magic, formatVersion, sum)
-	if len(head)+b.Len() > MaxRegister {
-		return nil, fmt.Errorf("%w: the register would have %d bytes, at most %d are allowed", ErrTooLarge, len(head)+b.Len(), MaxRegister)
-	}
-	return append([]byte(head), b.Bytes()...), nil
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // decode reads a register and checks all that can be checked without the store.
@@ -140,7 +126,7 @@ func decode(b []byte) (*envelope, error) {
 	if !ok {
 		return nil, corrupt("it has no first line")
 	}
-	sum, err := parseHead(string(head))
+	version, sum, err := parseHead(string(head))
 	if err != nil {
 		return nil, err
 	}
@@ -155,29 +141,32 @@ func decode(b []byte) (*envelope, error) {
 	if err := json.Unmarshal(line, e); err != nil {
 		return nil, corrupt("its second line is not JSON of a register")
 	}
+	if (e.Manifest != nil) != (version == formatSpilled) {
+		return nil, corrupt("its version is not that of its content")
+	}
 	if err := e.check(payload); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func parseHead(head string) (sum string, err error) {
+func parseHead(head string) (version int, sum string, err error) {
 	fields := strings.Split(head, " ")
 	if fields[0] != magic || len(fields) < 2 {
-		return "", corrupt("it does not begin with " + magic)
+		return 0, "", corrupt("it does not begin with " + magic)
 	}
-	version, err := strconv.Atoi(fields[1])
+	version, err = strconv.Atoi(fields[1])
 	switch {
 	case err != nil || version < 1:
-		return "", corrupt("it has no version")
+		return 0, "", corrupt("it has no version")
 	case version > formatVersion:
-		return "", &VersionError{Version: version}
+		return 0, "", &VersionError{Version: version}
 	}
 	sum, ok := strings.CutPrefix(fields[len(fields)-1], "sha256=")
 	if !ok || len(fields) != 3 {
-		return "", corrupt("it has no checksum")
+		return 0, "", corrupt("it has no checksum")
 	}
-	return sum, nil
+	return version, sum, nil
 }
 
 // check validates what was decoded, and cuts the inline values out of payload.
@@ -188,44 +177,30 @@ func (e *envelope) check(payload []byte) error {
 	case len(e.History) > maxHistory || int64(len(e.History)) >= e.Seq:
 		return corrupt("its history is too long")
 	}
-	if e.Entries == nil {
-		e.Entries = map[string]*entry{}
-	}
-	for key, en := range e.Entries {
-		if en == nil || validateKey(key) != nil {
-			return corrupt("an entry is not valid")
-		}
-		if err := en.check(e.Fence, payload); err != nil {
-			return err
-		}
-	}
 	for _, d := range e.Dropped {
 		if dataFence(d.Data) == 0 {
 			return corrupt("dropped data has no name")
 		}
 	}
-	return nil
+	if e.Manifest != nil {
+		return e.checkSpilled(payload)
+	}
+	if e.Entries == nil {
+		e.Entries = map[string]*entry{}
+	}
+	return checkEntries(e.Entries, e.Fence, payload)
 }
 
-func (en *entry) check(fence int64, payload []byte) error {
-	if en.Fence < 1 || en.Fence > fence || en.Size < 0 {
-		return corrupt("an entry has a wrong fence or size")
-	}
-	if !en.inline() {
-		if df := dataFence(en.Data); df == 0 || df > en.Fence || en.Offset != nil {
-			return corrupt("an entry's data has a wrong name")
+// checkEntries validates entries, and cuts the inline values out of payload.
+func checkEntries(entries map[string]*entry, fence int64, payload []byte) error {
+	for key, en := range entries {
+		if en == nil || validateKey(key) != nil {
+			return corrupt("an entry is not valid")
 		}
-		return nil
+		if err := en.check(fence, payload); err != nil {
+			return err
+		}
 	}
-	if en.Offset == nil || *en.Offset < 0 || *en.Offset > int64(len(payload)) || en.Size > int64(len(payload))-*en.Offset {
-		return corrupt("an entry lies outside the register")
-	}
-	en.value = payload[*en.Offset : *en.Offset+en.Size : *en.Offset+en.Size]
-	sum := sha256.Sum256(en.value)
-	if hex.EncodeToString(sum[:]) != en.SHA256 {
-		return corrupt("the checksum of an entry does not match")
-	}
-	en.Offset = nil
 	return nil
 }
 
@@ -243,6 +218,10 @@ func (e *envelope) inlineSize() int64 {
 // set puts key to en, or removes it when en is nil. Data that loses its last
 // reference is remembered for GC.
 func (e *envelope) set(key string, en *entry) {
+	if e.Manifest != nil { // it tells of other entries from now on
+		e.drop(e.Manifest.Data)
+		e.Manifest = nil
+	}
 	old := e.Entries[key]
 	if en == nil {
 		delete(e.Entries, key)
@@ -252,24 +231,5 @@ func (e *envelope) set(key string, en *entry) {
 	if old == nil || old.inline() || e.refers(old.Data) {
 		return
 	}
-	e.Dropped = append(e.Dropped, dropped{Data: old.Data, At: e.At})
-	e.Dropped = e.Dropped[max(0, len(e.Dropped)-maxDropped):]
-}
-
-func (e *envelope) refers(data string) bool {
-	for _, en := range e.Entries {
-		if en.Data == data {
-			return true
-		}
-	}
-	return false
-}
-
-// forget takes names off the list of dropped data.
-func (e *envelope) forget(names map[string]bool) {
-	e.Dropped = slices.DeleteFunc(e.Dropped, func(d dropped) bool { return names[d.Data] })
-}
-
-func (e *envelope) hasDropped(name string) bool {
-	return slices.ContainsFunc(e.Dropped, func(d dropped) bool { return d.Data == name })
+	e.drop(old.Data)
 }

@@ -39,6 +39,14 @@ func sample() *envelope {
 	return e
 }
 
+// spilled is a register whose entries are elsewhere.
+func spilled() *envelope {
+	e := sample()
+	e.Entries = nil
+	e.Manifest = &manifest{Data: "d/00000000000000000005/000000000001-M", Size: 5, SHA256: strings.Repeat("0", 64), ETag: "x"}
+	return e
+}
+
 func mustEncode(tb testing.TB, e *envelope) []byte {
 	tb.Helper()
 	b, err := e.encode()
@@ -113,10 +121,14 @@ func TestHistoryIsARing(t *testing.T) {
 
 // resigned is a register with its second line changed and its checksum right.
 func resigned(b []byte, old, with string) []byte {
-	_, rest, _ := bytes.Cut(b, []byte("\n"))
+	head, rest, _ := bytes.Cut(b, []byte("\n"))
+	version := formatInline
+	if bytes.HasPrefix(head, []byte(magic+" 2 ")) {
+		version = formatSpilled
+	}
 	rest = bytes.Replace(rest, []byte(old), []byte(with), 1)
 	sum := sha256.Sum256(rest)
-	return append(fmt.Appendf(nil, "%s %d sha256=%x\n", magic, formatVersion, sum), rest...)
+	return append(fmt.Appendf(nil, "%s %d sha256=%x\n", magic, version, sum), rest...)
 }
 
 func TestRegisterThatContradictsItselfIsCorrupt(t *testing.T) {
@@ -147,6 +159,24 @@ func TestRegisterThatContradictsItselfIsCorrupt(t *testing.T) {
 		if _, err := decode(resigned(good, c[0], c[1])); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
 		}
+	}
+	elsewhere := mustEncode(t, spilled())
+	for name, c := range map[string][2]string{
+		"manifest elsewhere":         {`"data":"d/`, `"data":"e/`},
+		"manifest of a later tenure": {`"data":"d/00000000000000000005/`, `"data":"d/09000000000000000005/`},
+		"huge manifest":              {`"size":"5"`, `"size":"9223372036854775807"`},
+		"negative manifest":          {`"size":"5"`, `"size":"-5"`},
+		"entries beside it":          {`"manifest":`, `"entries":{},"manifest":`},
+		"payload beside it":          {"}\n", "}\nx"},
+		"no manifest":                {`"manifest":`, `"manifold":`},
+		"two lines":                  {`"manifest":{`, "\"manifest\":{\n"},
+	} {
+		if _, err := decode(resigned(elsewhere, c[0], c[1])); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+		}
+	}
+	if _, err := decode(bytes.Replace(elsewhere, []byte(magic+" 2"), []byte(magic+" 1"), 1)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("version 1 with a manifest: got %v, want ErrCorrupt", err)
 	}
 	for name, b := range map[string]string{
 		"nothing": "", "one line": "fenced-register 1 sha256=0", "no checksum": "fenced-register 1\n{}\n", "version 0": "fenced-register 0 sha256=0\n{}\n",
@@ -194,7 +224,8 @@ func FuzzDecode(f *testing.F) {
 	good := mustEncode(f, sample())
 	f.Add(good)
 	f.Add(mustEncode(f, (*envelope)(nil).next(testFence, time.Unix(1, 0))))
-	f.Add([]byte("fenced-register 2 \n"))
+	f.Add(mustEncode(f, spilled()))
+	f.Add([]byte("fenced-register 3 \n"))
 	f.Add([]byte("fenced-register 1 sha256=\n{}\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, resigned(b, "", "")} {
@@ -216,6 +247,52 @@ func FuzzDecode(f *testing.F) {
 			if back.Fence != e.Fence || back.Seq != e.Seq || !maps.EqualFunc(back.Entries, e.Entries, func(a, b *entry) bool { return bytes.Equal(a.value, b.value) }) {
 				t.Fatalf("got %+v, want %+v", back, e)
 			}
+		}
+	})
+}
+
+func TestManifestComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	want := sample().Entries
+	b, err := encodeManifest(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	m := &manifest{Size: int64(len(b)), SHA256: hex.EncodeToString(sum[:])}
+	got, err := m.decode(b, testFence.ID)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func FuzzDecodeManifest(f *testing.F) {
+	good, err := encodeManifest(sample().Entries)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte("null\n"))
+	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"k":null}` + "\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sum := sha256.Sum256(b)
+		m := &manifest{Size: int64(len(b)), SHA256: hex.EncodeToString(sum[:])}
+		got, err := m.decode(b, testFence.ID)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("got %v", err)
+			}
+			return
+		}
+		again, err := encodeManifest(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum = sha256.Sum256(again)
+		m = &manifest{Size: int64(len(again)), SHA256: hex.EncodeToString(sum[:])}
+		if back, err := m.decode(again, testFence.ID); err != nil || len(back) != len(got) {
+			t.Fatalf("written again it is %v, %v", back, err)
 		}
 	})
 }

@@ -28,7 +28,7 @@ var (
 	// format that this one cannot read. Facts: *VersionError.
 	ErrVersion = errors.New("s3compat: the register's format is newer")
 	// ErrTooLarge says that a value has too many parts, or that the entries of
-	// a resource no longer fit its register.
+	// a resource would take more than MaxManifest.
 	ErrTooLarge = errors.New("s3compat: too large")
 	// ErrContended says that a claim or a commit lost to other writers too
 	// often. It had no effect.

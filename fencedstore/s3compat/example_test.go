@@ -110,4 +110,7 @@ func ExampleOpen() {
 	// true a write with If-Match and another ETag is refused
 	// true a write with If-Match and the current ETag is accepted
 	// true a write with If-Match and the previous ETag is refused
+	// true of two writers that create a key at once, one does
+	// true of two writes with If-Match at once, one is accepted
+	// true a write that is half-sent while another one is accepted is refused
 }

@@ -59,8 +59,8 @@ func (g *collector) run(ctx context.Context) error {
 	if err != nil {
 		return withCause(ctx, err)
 	}
-	if err := guard(g.f, st.env); err != nil {
-		return err
+	if st, err = g.s.ready(ctx, g.f, st); err != nil {
+		return withCause(ctx, err)
 	}
 	g.env = st.env
 	for _, d := range g.env.Dropped {

@@ -3,11 +3,11 @@ package s3compat_test
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/fenced-go/fenced/fencedstore"
@@ -147,22 +147,24 @@ func TestGCNeverOpensTheDoorToAStalledWriter(t *testing.T) {
 	wantErr(t, "get", err, fencedstore.ErrNotFound)
 }
 
-// A second register write is in flight while the keys of a resource fill it up.
-func TestRegisterThatIsFullIsRefusedBeforeItIsSent(t *testing.T) {
+// Entries have a bound, and what exceeds it is refused before anything is sent.
+func TestEntriesBeyondTheBoundAreRefusedBeforeTheyAreSent(t *testing.T) {
 	t.Parallel()
 	s, p, _ := wired(t, nil)
 	f := by(alice, 5)
 	claim(t, s, f)
+	p.take()
 	err := s.Update(t.Context(), f, func(b *s3compat.Batch) error {
-		for i := range 20_000 {
-			if err := b.Put(t.Context(), strings.Repeat("k", 40)+aws.ToString(aws.String(string(rune('a'+i%26))))+strings.Repeat("x", i%500), strings.NewReader(""), nil); err != nil {
+		opts := &s3compat.PutOptions{Metadata: map[string]string{"m": strings.Repeat("x", 2000)}}
+		for i := range s3compat.MaxManifest / 2000 {
+			if err := b.Put(t.Context(), strconv.Itoa(i), strings.NewReader(""), opts); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	wantErr(t, "update", err, s3compat.ErrTooLarge)
-	p.take()
+	wantLines(t, "update", p)
 	put(t, s, f, "k", []byte("v"))
 	wantLines(t, "put after it", p, "PUT invoices/register PutObject If-Match")
 }

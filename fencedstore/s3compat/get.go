@@ -41,7 +41,8 @@ type Object struct {
 	Info
 	// Body is the value, or the range that was asked for. It ends with an
 	// [ErrCorrupt] instead of [io.EOF] when it has another length than it
-	// should, or, read from the first byte to the last, another checksum.
+	// should, or, read from the first byte to the last, another checksum. Of a
+	// range of an object, position, size and ETag are checked, not the bytes.
 	Body io.ReadCloser
 }
 
@@ -111,6 +112,9 @@ func (s *Store) entries(ctx context.Context, resource string) (*envelope, error)
 		return nil, withCause(ctx, ctx.Err())
 	}
 	st, err := s.read(ctx, resource)
+	if err == nil {
+		st, err = s.load(ctx, resource, st)
+	}
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
@@ -158,9 +162,13 @@ func (s *Store) openData(ctx context.Context, key string, en *entry, offset, n i
 	if err != nil {
 		return nil, err
 	}
-	fence := out.Metadata[metaFence]
-	if etag, err := strong(out.ETag); err != nil || etag != en.ETag || fence != "" && fence != fmt.Sprint(dataFence(en.Data)) {
+	fence, ranged := out.Metadata[metaFence], aws.ToString(out.ContentRange)
+	etag, err := strong(out.ETag)
+	switch {
+	case err != nil, etag != en.ETag, fence != "" && fence != fmt.Sprint(dataFence(en.Data)):
 		return nil, errors.Join(corrupt("the data is not what was written"), out.Body.Close())
+	case in.Range != nil && ranged != fmt.Sprintf("bytes %d-%d/%d", offset, offset+n-1, en.Size):
+		return nil, errors.Join(corrupt(fmt.Sprintf("another range of the data came back: %q", ranged)), out.Body.Close())
 	}
 	return out.Body, nil
 }

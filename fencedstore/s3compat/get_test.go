@@ -251,6 +251,44 @@ func TestDataThatIsMissingOrChangedIsCorrupt(t *testing.T) {
 	}
 }
 
+// A store that answers with another range than was asked for, in other words the
+// wrong bytes of the right object.
+func TestRangeThatIsAnotherOneIsCorrupt(t *testing.T) {
+	t.Parallel()
+	value := pattern(50_000)
+	for name, change := range map[string]func(resp *response){
+		"shifted": func(resp *response) {
+			resp.body = bytes.Clone(value[101:201])
+			resp.header.Set("Content-Range", "bytes 101-200/50000")
+		},
+		"of a shorter value": func(resp *response) { resp.header.Set("Content-Range", "bytes 100-199/200") },
+		"all of it": func(resp *response) {
+			resp.status, resp.body = http.StatusOK, bytes.Clone(value)
+			resp.header.Del("Content-Range")
+			resp.header.Set("Content-Length", "50000")
+		},
+		"cut": func(resp *response) { resp.body = resp.body[:50]; resp.header.Set("Content-Length", "50") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p, _ := wired(t, nil)
+			claim(t, s, by(alice, 5))
+			put(t, s, by(alice, 5), "k", value)
+			p.alter(func(r *request, resp *response) {
+				if r.method == http.MethodGet && strings.Contains(r.path, "/d/") {
+					change(resp)
+				}
+			})
+			o, err := s.Get(t.Context(), resource, "k", &s3compat.GetOptions{Offset: 100, Length: 100})
+			if err == nil {
+				_, err = io.ReadAll(o.Body)
+				_ = o.Body.Close()
+			}
+			wantErr(t, "get", err, s3compat.ErrCorrupt)
+		})
+	}
+}
+
 // Whatever a store answers, no other value than the one that was put comes out,
 // and nobody panics.
 func TestRegisterThatIsNotWhatWasWrittenIsRefused(t *testing.T) {
@@ -310,7 +348,7 @@ func TestRegisterOfALaterReleaseIsLeftAlone(t *testing.T) {
 	claim(t, s, by(alice, 5))
 	p.alter(func(r *request, resp *response) {
 		if r.method == http.MethodGet {
-			resp.body = []byte("fenced-register 2 something=new\nand so on\n")
+			resp.body = []byte("fenced-register 3 something=new\nand so on\n")
 			resp.header.Del("Content-Length")
 		}
 	})

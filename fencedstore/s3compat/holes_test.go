@@ -43,6 +43,15 @@ func newNaive(t *testing.T, srv server) naive {
 	return naive{t, srv.client(), srv, freshPrefix() + "/"}
 }
 
+// againstNaive is bothServers for a test that begins with a simple design.
+func againstNaive(t *testing.T, test func(t *testing.T, srv server, n naive)) {
+	t.Helper()
+	bothServers(t, func(t *testing.T, srv server) {
+		t.Helper()
+		test(t, srv, newNaive(t, srv))
+	})
+}
+
 // put writes a body with a fence in the metadata, over the version with etag,
 // or where nothing is when etag is empty, and says whether it was accepted.
 func (n naive) put(key, body, fence, etag string) (newETag string, accepted bool) {
@@ -112,6 +121,19 @@ func pair(t *testing.T, srv server) (a, b *s3compat.Store) {
 	return a, b
 }
 
+// takenOver is pair after A has put old under k, if it is not empty, and B has
+// claimed.
+func takenOver(t *testing.T, srv server, old string) (a, b *s3compat.Store) {
+	t.Helper()
+	a, b = pair(t, srv)
+	if old != "" {
+		put(t, a, by(alice, 5), "k", []byte(old))
+		wantValue(t, a, "k", []byte(old))
+	}
+	claim(t, b, by(bob, 6))
+	return a, b
+}
+
 // closed wants A's put to be refused, and key to hold want, or nothing when it
 // is empty.
 func closed(t *testing.T, a, b *s3compat.Store, key, want string) {
@@ -128,9 +150,8 @@ func closed(t *testing.T, a, b *s3compat.Store, key, want string) {
 // An ETag is a hash of the bytes: who writes equal bytes leaves it as it was.
 func TestSuccessorThatWritesEqualBytes(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		seen := n.mustPut("k", "idle", "5", "")
 		n.mustPut("k", "idle", "6", seen)
 		_, accepted := n.put("k", "A", "5", seen)
@@ -138,9 +159,7 @@ func TestSuccessorThatWritesEqualBytes(t *testing.T) {
 		if body, fence := n.get("k"); body != "A" || fence != "5" {
 			t.Errorf("naive: got %s of fence %s, want the lost update", body, fence)
 		}
-		a, b := pair(t, srv)
-		put(t, a, by(alice, 5), "k", []byte("idle"))
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "idle")
 		put(t, b, by(bob, 6), "k", []byte("idle"))
 		closed(t, a, b, "k", "idle")
 	})
@@ -149,16 +168,13 @@ func TestSuccessorThatWritesEqualBytes(t *testing.T) {
 // A fence per key knows nothing of a successor that wrote other keys only.
 func TestSuccessorThatHasNotWrittenTheKey(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		seen := n.mustPut("k", "old", "5", "")
 		n.mustPut("other", "B", "6", "")
 		_, accepted := n.put("k", "A", "5", seen)
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		put(t, a, by(alice, 5), "k", []byte("old"))
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "old")
 		closed(t, a, b, "k", "old")
 	})
 }
@@ -166,14 +182,12 @@ func TestSuccessorThatHasNotWrittenTheKey(t *testing.T) {
 // No touch reaches a key that does not exist yet.
 func TestKeyThatNobodyHasSeen(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		n.mustPut("k", "B", "6", "")
 		_, accepted := n.put("new", "A", "5", "")
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "")
 		closed(t, a, b, "new", "")
 	})
 }
@@ -182,15 +196,13 @@ func TestKeyThatNobodyHasSeen(t *testing.T) {
 // that never was.
 func TestKeyThatTheSuccessorHasDeleted(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		n.mustPut("k", "B", "6", "")
 		n.delete("k")
 		_, accepted := n.put("k", "A", "5", "")
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "")
 		put(t, b, by(bob, 6), "k", []byte("B"))
 		if err := b.Delete(t.Context(), by(bob, 6), "k"); err != nil {
 			t.Fatal(err)
@@ -203,9 +215,8 @@ func TestKeyThatTheSuccessorHasDeleted(t *testing.T) {
 // successor comes between the two.
 func TestFenceObjectCheckedBeforeTheWrite(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		fence := n.mustPut(".fence", "5", "5", "")
 		seen := n.mustPut("k", "old", "5", "")
 		if body, _ := n.get(".fence"); body != "5" {
@@ -214,10 +225,7 @@ func TestFenceObjectCheckedBeforeTheWrite(t *testing.T) {
 		n.mustPut(".fence", "6", "6", fence)
 		_, accepted := n.put("k", "A", "5", seen)
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		put(t, a, by(alice, 5), "k", []byte("old"))
-		wantValue(t, a, "k", []byte("old"))
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "old")
 		closed(t, a, b, "k", "old")
 	})
 }
@@ -225,9 +233,8 @@ func TestFenceObjectCheckedBeforeTheWrite(t *testing.T) {
 // Touching the metadata of every key on take-over moves no ETag.
 func TestTouchOfTheMetadata(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		seen := n.mustPut("k", "old", "5", "")
 		_, err := n.api.CopyObject(t.Context(), &s3.CopyObjectInput{
 			Bucket: &srv.bucket, Key: aws.String(n.dir + "k"), CopySource: aws.String(srv.bucket + "/" + n.dir + "k"),
@@ -241,9 +248,7 @@ func TestTouchOfTheMetadata(t *testing.T) {
 		}
 		_, accepted := n.put("k", "A", "5", seen)
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		put(t, a, by(alice, 5), "k", []byte("old"))
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "old")
 		closed(t, a, b, "k", "old")
 	})
 }
@@ -252,9 +257,8 @@ func TestTouchOfTheMetadata(t *testing.T) {
 // that B knows.
 func TestTouchOfTheBytes(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, srv server) {
+	againstNaive(t, func(t *testing.T, srv server, n naive) {
 		t.Helper()
-		n := newNaive(t, srv)
 		seen := n.mustPut("k", "5: old", "5", "")
 		n.mustPut("k", "6: old", "6", seen)
 		if _, accepted := n.put("k", "5: A", "5", seen); accepted {
@@ -262,9 +266,7 @@ func TestTouchOfTheBytes(t *testing.T) {
 		}
 		_, accepted := n.put("new", "5: A", "5", "")
 		hole(t, accepted)
-		a, b := pair(t, srv)
-		put(t, a, by(alice, 5), "k", []byte("old"))
-		claim(t, b, by(bob, 6))
+		a, b := takenOver(t, srv, "old")
 		closed(t, a, b, "k", "old")
 		closed(t, a, b, "new", "")
 	})

@@ -16,9 +16,14 @@ const (
 	DefaultAttemptTimeout = 10 * time.Second
 	DefaultSettleTimeout  = 30 * time.Second
 	DefaultGrace          = time.Hour
-	// MaxRegister is the size of the largest register, in bytes: header,
-	// entries and inline values. An entry takes about 200 bytes.
+	// MaxRegister is the size of the largest register, in bytes. Entries and
+	// inline values that do not fit it go to an object of their own, which
+	// costs a request for each commit and each read. An entry takes about 200
+	// bytes.
 	MaxRegister = 1 << 20
+	// MaxManifest is how much the entries and inline values of a resource may
+	// take, in bytes. Each commit sends all of them.
+	MaxManifest = 16 << 20
 	// MaxKey is the length of the longest key, in bytes.
 	MaxKey = 1024
 )

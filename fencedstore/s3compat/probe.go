@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -23,19 +24,28 @@ type prober struct {
 	key    string
 	stored []byte // what the object must hold
 	etag   string // and its ETag
+
+	requests *atomic.Int64
 }
 
 // probe fills in the report, and fails closed.
 func (s *Store) probe(ctx context.Context) error {
-	p := &prober{s: s, ctx: ctx, key: s.opts.Prefix + "/probe/" + rand.Text()}
+	p := &prober{s: s, ctx: ctx, key: s.opts.Prefix + "/probe/" + rand.Text(), requests: new(atomic.Int64)}
 	s.report.Key = p.key
 	err := p.run()
+	p.remove() //nolint:contextcheck // it has the one of p
 	s.report.PlainChecksums = s.foreign.Load()
-	s.report.Requests++
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
-	defer cancel()
-	_ = s.deleteObject(ctx, p.key) // a leftover is harmless: no name is used twice
+	s.report.Requests = int(p.requests.Load())
 	return err
+}
+
+// remove deletes the scratch object. One that is left is harmless: no name is
+// used twice.
+func (p *prober) remove() {
+	p.requests.Add(1)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanUpWithin)
+	defer cancel()
+	_ = p.s.deleteObject(ctx, p.key)
 }
 
 func (p *prober) run() error {
@@ -49,6 +59,9 @@ func (p *prober) run() error {
 		{"a write with If-Match and another ETag is refused", p.matchWrong},
 		{"a write with If-Match and the current ETag is accepted", p.matchRight},
 		{"a write with If-Match and the previous ETag is refused", p.matchStale},
+		{"of two writers that create a key at once, one does", p.createRace},
+		{"of two writes with If-Match at once, one is accepted", p.matchRace},
+		{"a write that is half-sent while another one is accepted is refused", p.halfSent},
 	} {
 		detail, err := step.ask()
 		if err != nil {
@@ -71,7 +84,7 @@ func (p *prober) put(etag string, body []byte) (string, error) {
 			return "", err
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, p.s.opts.AttemptTimeout)
-		p.s.report.Requests++
+		p.requests.Add(1)
 		var got string
 		got, err = p.s.putIf(ctx, &s3.PutObjectInput{
 			Bucket: &p.s.bucket, Key: &p.key, Body: bytes.NewReader(body), Metadata: map[string]string{metaFence: "1"},
@@ -94,7 +107,7 @@ func (p *prober) wrote(body []byte, etag string) (string, error) {
 
 // intact wants the object to be what was written last.
 func (p *prober) intact() error {
-	p.s.report.Requests++
+	p.requests.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.s.opts.AttemptTimeout)
 	defer cancel()
 	out, err := p.s.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &p.s.bucket, Key: &p.key}, p.s.tune)

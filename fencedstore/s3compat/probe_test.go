@@ -197,7 +197,7 @@ func TestReportTellsWhatWasFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := s.Report()
-			if r.Unquoted != c.unquoted || r.UniqueETag || r.Versioned || !r.PlainChecksums || len(r.Checks) != 6 || r.Requests > 20 {
+			if r.Unquoted != c.unquoted || r.UniqueETag || r.Versioned || !r.PlainChecksums || len(r.Checks) != 9 || r.Requests > 45 {
 				t.Errorf("got %+v", r)
 			}
 			for _, check := range r.Checks {

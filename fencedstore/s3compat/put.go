@@ -55,7 +55,8 @@ func (o *PutOptions) validate() error {
 // Put sets a key of f's resource to what body holds, which may be of any size:
 // a small value is written into the register, a larger one goes to an object of
 // its own, in parts when it is large, and becomes visible with the register.
-// Both obey the same rules. A Put needs about Options.PartSize of memory.
+// Both obey the same rules. A Put needs about Options.PartSize of memory. Besides
+// the requests that the data takes anyway it sends one, for the register.
 //
 // Errors are those of [Store.Update]. After a refusal nothing has changed, and
 // what was uploaded is removed. After a [fencedstore.ErrUnknownOutcome] nothing

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/fenced-go/fenced/fencedstore"
@@ -55,6 +56,23 @@ func wantErr(tb testing.TB, what string, got, want error) {
 	if !errors.Is(got, want) {
 		tb.Errorf("%s: got %v, want %v", what, got, want)
 	}
+}
+
+// What a reader of the bucket finds in the register does not let it write.
+func TestTheStoredHashIsNoHolder(t *testing.T) {
+	t.Parallel()
+	srv := newFake(t)
+	s := open(t, srv, &s3compat.Options{Prefix: "p"})
+	claim(t, s, by(alice, 5))
+	register, _ := naive{t, srv.client(), srv, "p/invoices/"}.get("register")
+	_, rest, _ := strings.Cut(register, `"holder":"`)
+	hash, _, ok := strings.Cut(rest, `"`)
+	if !ok || len(hash) != 64 || strings.Contains(register, alice) {
+		t.Fatalf("got %s", register)
+	}
+	forged := open(t, srv, &s3compat.Options{Prefix: "p"})
+	wantErr(t, "claim", forged.Claim(t.Context(), by(hash, 5)), fencedstore.ErrFenceReused)
+	wantErr(t, "put", forged.Put(t.Context(), by(hash, 5), "k", strings.NewReader("x"), nil), fencedstore.ErrFenceReused)
 }
 
 // sizes are values that are kept in each of the ways there are.

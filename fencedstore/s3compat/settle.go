@@ -38,16 +38,25 @@ type attempt struct {
 // until some write, this or another, has moved the ETag: then all copies of it
 // are dead, and the IDs in the bytes tell whether one of them was applied.
 func (s *Store) swap(ctx context.Context, op string, f fencedstore.Fence, base state, next *envelope) (state, error) {
-	body, err := next.encode()
-	if err != nil {
-		return base, err
+	body, staged, err := s.spill(ctx, f, next)
+	st := base
+	if err == nil {
+		a := &attempt{op: op, key: s.registerKey(f.Resource), f: f, base: base, next: next, body: body}
+		st, err = s.settle(ctx, a)
 	}
-	a := &attempt{op: op, key: s.registerKey(f.Resource), f: f, base: base, next: next, body: body}
+	if err != nil && !errors.Is(err, fencedstore.ErrUnknownOutcome) {
+		s.discard(ctx, f.Resource, staged)
+	}
+	return st, err
+}
+
+// settle sends an attempt until its outcome is known or its time is over.
+func (s *Store) settle(ctx context.Context, a *attempt) (state, error) {
 	// It ends between two attempts, so that it makes no outcome unknown.
-	settle, cancel := context.WithTimeout(ctx, s.opts.SettleTimeout)
+	within, cancel := context.WithTimeout(ctx, s.opts.SettleTimeout)
 	defer cancel()
 	for i := 0; ; i++ {
-		if err := s.pause(settle, i); err != nil {
+		if err := s.pause(within, i); err != nil {
 			return state{}, a.gaveUp(ctx, err)
 		}
 		st, final, err := s.try(ctx, a)
@@ -105,7 +114,8 @@ func (s *Store) lookUp(ctx context.Context, a *attempt) (st state, final bool, e
 	write, ok := st.env.writeAt(a.base.seq() + 1)
 	switch {
 	case !ok && !wasOpen:
-		// The base was old before the only sending of it.
+		// The base was old before the only sending of it: docs/design.md, a 412
+		// older than the history.
 		return st, true, errLost
 	case !ok:
 		return state{}, true, a.refused(errors.New("s3compat: more writes came since than the register remembers"))

@@ -20,6 +20,9 @@ type Store struct {
 	report  *Report
 	now     func() time.Time
 	foreign atomic.Bool // an endpoint that is not AWS's own was called
+	// toldETags says that an answer to CompleteMultipartUpload has told the
+	// ETag that the object then had.
+	toldETags atomic.Bool
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -29,7 +32,7 @@ var _ fencedstore.Claimer = (*Store)(nil)
 
 // Open returns a Store on a bucket that exists, after it has found out with a
 // scratch object that the store can be trusted with conditional writes: what
-// it found is in [Store.Report]. Some sixteen requests are sent. It fails
+// it found is in [Store.Report]. Some forty requests are sent. It fails
 // with [ErrConditionsIgnored], [ErrConditionsUnsupported] or [ErrStaleReads]
 // when nothing could be fenced, and with an *[OptionError] for a bad argument.
 //

@@ -43,6 +43,7 @@ type oracle struct {
 	mu       sync.Mutex
 	versions []accepted
 	pending  sync.WaitGroup
+	calm     atomic.Bool // nothing is lost
 }
 
 // accepted is one version.
@@ -76,6 +77,7 @@ func (o *oracle) lossy(tb testing.TB) string {
 	tb.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
 		switch dice := rand.IntN(100); {
+		case o.calm.Load():
 		case dice < 12:
 			o.ServeHTTP(httptest.NewRecorder(), in)
 			panic(http.ErrAbortHandler)
@@ -125,6 +127,10 @@ func (h *holder) run(ctx context.Context) {
 		if errors.Is(err, fencedstore.ErrStale) {
 			continue
 		}
+		if errors.Is(err, fencedstore.ErrUnknownOutcome) {
+			h.unknown(err)
+			continue
+		}
 		if err != nil {
 			h.t.Errorf("claim: %v", err)
 			return
@@ -149,7 +155,7 @@ func (h *holder) tenure(ctx context.Context, s *s3compat.Store, f fencedstore.Fe
 		case err == nil:
 			h.tally.applied.Add(1)
 		case errors.Is(err, fencedstore.ErrUnknownOutcome):
-			h.tally.unknown.Add(1)
+			h.unknown(err)
 		case errors.Is(err, fencedstore.ErrStale):
 			h.tally.refused.Add(1)
 			return
@@ -157,6 +163,14 @@ func (h *holder) tenure(ctx context.Context, s *s3compat.Store, f fencedstore.Fe
 			h.t.Errorf("put: %v", err)
 			return
 		}
+	}
+}
+
+// unknown counts an outcome that may be unknown for one reason only.
+func (h *holder) unknown(err error) {
+	h.tally.unknown.Add(1)
+	if !strings.Contains(err.Error(), "more writes came since than the register remembers") {
+		h.t.Errorf("unknown for another reason than the bound of the history: %v", err)
 	}
 }
 
@@ -198,13 +212,15 @@ func TestStressOverALossyNetwork(t *testing.T) {
 		var tally tally
 		said := map[string]error{}
 		holders := make([]*holder, 3)
+		o.calm.Store(true) // the probe is not what this is about
 		for i := range holders {
 			lossy := srv.via(o.lossy(t))
 			holders[i] = &holder{t: t, next: &next, tally: &tally, said: map[string]error{}}
 			for j := range holders[i].s {
-				holders[i].s[j] = openLossy(t, lossy, opts)
+				holders[i].s[j] = open(t, lossy, opts)
 			}
 		}
+		o.calm.Store(false)
 		ctx, cancel := context.WithTimeout(t.Context(), stressTime(t))
 		defer cancel()
 		var wg sync.WaitGroup
@@ -221,25 +237,10 @@ func TestStressOverALossyNetwork(t *testing.T) {
 		if tally.applied.Load() == 0 || tally.refused.Load() == 0 || tally.claims.Load() < 2 {
 			t.Error("nothing was contended: the test shows nothing")
 		}
-		if tally.unknown.Load() != 0 {
-			t.Errorf("%d outcomes stayed unknown with a minute to settle", tally.unknown.Load())
+		// A writer that hears nothing for as long as others take for 64 commits,
+		// half a second here, is told so.
+		if unknown, applied := tally.unknown.Load(), tally.applied.Load(); unknown > 2+applied/20 {
+			t.Errorf("%d outcomes stayed unknown beside %d that were applied", unknown, applied)
 		}
 	})
-}
-
-// openLossy opens a Store over a network that may lose the answers of the probe.
-func openLossy(t *testing.T, srv server, opts *s3compat.Options) *s3compat.Store {
-	t.Helper()
-	var err error
-	for range 100 {
-		var s *s3compat.Store
-		if s, err = s3compat.Open(t.Context(), srv.client(), srv.bucket, opts); err == nil {
-			return s
-		}
-		if errors.Is(err, s3compat.ErrConditionsIgnored) {
-			break
-		}
-	}
-	t.Fatal(err)
-	return nil
 }

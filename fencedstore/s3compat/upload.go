@@ -131,15 +131,27 @@ func (u *upload) parts(ctx context.Context, buf *bytes.Buffer, src *source, size
 }
 
 // complete ends the upload. Its reply may be lost, and a repetition then says
-// that there is no such upload, so that the object itself is asked; it also
-// tells the ETag that readers will see, which some stores get wrong before.
+// that there is no such upload, so that the object itself is asked. It is also
+// asked after the first upload of a Store, to learn whether the store's reply
+// tells the ETag that readers will see: some get it wrong. Where it does, a
+// reply is enough from then on.
 func (u *upload) complete(ctx context.Context, sent []types.CompletedPart, size int64) (string, error) {
-	_, err := u.s.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	out, err := u.s.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: &u.s.bucket, Key: &u.key, UploadId: u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: sent},
 	}, u.s.tune)
+	told := ""
+	if err == nil {
+		told, _ = strong(out.ETag)
+	}
+	if told != "" && u.s.toldETags.Load() {
+		return told, nil
+	}
 	head, headErr := u.s.head(ctx, u.key)
 	switch {
 	case headErr == nil && head.size == size:
+		if told == head.etag {
+			u.s.toldETags.Store(true)
+		}
 		return head.etag, nil
 	case headErr == nil:
 		return "", errors.Join(corrupt(fmt.Sprintf("%d bytes were uploaded, %d are there", size, head.size)), err)

@@ -27,7 +27,7 @@ type Audit struct {
 	// WrongBalances is the number of accounts that do not owe what their
 	// invoices add up to: of two writes, the later overwrote the earlier.
 	WrongBalances int
-	// Statements is the number of invoices that should have a statement file,
-	// WrongStatements how many of them have none or one that says otherwise.
+	// Statements is the number of accounts that should have a statement file,
+	// WrongStatements how many of them have one that says otherwise.
 	Statements, WrongStatements int
 }
