@@ -47,7 +47,7 @@ func startProcess(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Stderr == nil {
 		cmd.Stderr = p.out
 	}
-	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	cmd.WaitDelay = 5 * time.Second // a grandchild may keep the pipe open
 	if err := startChild(cmd); err != nil {
 		return nil, err
 	}
