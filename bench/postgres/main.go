@@ -51,6 +51,9 @@ func run(ctx context.Context, p *rounds.Program) (err error) {
 	if err := footprints(ctx, p, server); err != nil {
 		return err
 	}
+	if err := triggers(ctx, p, server); err != nil {
+		return err
+	}
 	return latency(ctx, p, server)
 }
 
