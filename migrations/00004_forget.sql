@@ -65,11 +65,15 @@ BEGIN
   IF pg_advisory_xact_lock(1179538243, hashtext(p_resource)) IS NULL THEN END IF;
   -- a statement of its own, so that its snapshot is newer than the lock
   SELECT fence_id INTO v_mark FROM fencedstore.fence WHERE resource = p_resource;
+  IF v_mark IS NULL THEN -- not AND: where there is a mark, the floor is not read
+    IF p_fence <= (SELECT fence_id FROM fencedstore.floor) THEN
+      PERFORM fencedstore.reject(p_resource, p_fence, v_hash);
+    END IF;
+  END IF;
   -- Always writes, even when nothing changes: the commit of a repeated claim
   -- then waits for the same durability (synchronous replication) as the first.
   INSERT INTO fencedstore.fence AS f (resource, fence_id, holder, claimed_at)
-  SELECT p_resource, p_fence, v_hash, clock_timestamp()
-   WHERE v_mark IS NOT NULL OR p_fence > (SELECT fence_id FROM fencedstore.floor)
+  VALUES (p_resource, p_fence, v_hash, clock_timestamp())
   ON CONFLICT (resource) DO UPDATE
     SET fence_id = EXCLUDED.fence_id, holder = EXCLUDED.holder, claimed_at = EXCLUDED.claimed_at
     WHERE f.fence_id < EXCLUDED.fence_id
