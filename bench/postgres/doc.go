@@ -19,6 +19,9 @@
 //	separate  BEGIN, guard, UPDATE, COMMIT
 //	intx      Store.InTx: as tx, with the guard beside BEGIN
 //	commit    as tx, with the guard beside COMMIT
+//	trigger   Store.Exec on a table protected by triggers
+//	shown     a batch of what a guard would show to the trigger, and UPDATE
+//	enter     a batch of fencedstore.enter and UPDATE, on the same table
 //	claim     Store.Claim with a new fence, every connection on its own resource
 //
 // docs/design.md says which of these let an older holder through. They are measured

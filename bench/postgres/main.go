@@ -67,7 +67,7 @@ func prepare(ctx context.Context, url string) (err error) {
 	if _, err := migrate.Up(ctx, db); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf(accounts, most*rowsEach-1)+naiveTables)
+	_, err = db.ExecContext(ctx, fmt.Sprintf(accounts, most*rowsEach-1)+naiveTables+shieldedTables+protectTables)
 	return err
 }
 
@@ -99,7 +99,7 @@ func throughput(ctx context.Context, p *rounds.Program, server *testenv.Postgres
 	r, err := p.Compare(ctx, rounds.Plan{
 		Name:   fmt.Sprintf("one row in one transaction, connections: %d", conns),
 		Rounds: rounds.Pick(p, 60, 3), Slice: 100 * time.Millisecond, Workers: conns,
-	}, b.variants()...)
+	}, append(b.variants(), b.protected()...)...)
 	if err != nil {
 		return err
 	}
