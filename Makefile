@@ -4,6 +4,7 @@
 
 SOAK ?= 60s
 FUZZTIME ?= 30s
+SABOTAGE ?= Sabotage
 FAULTS ?= 60s
 SEED ?=
 LINT_VERSION := v2.15.0
@@ -31,7 +32,7 @@ faults: ## harm the whole system at random for FAULTS=60s a stack, from SEED if 
 	FENCED_TEST_MODE=docker go test -count=1 -timeout 0 -v -run '^TestContainerFaults' .
 
 sabotage: ## remove each piece that protects, and see that a test fails
-	FENCED_TEST_SABOTAGE=1 go test -count=1 -timeout 60m -v -run Sabotage .
+	FENCED_TEST_SABOTAGE=1 go test -count=1 -timeout 60m -v -run '$(SABOTAGE)' .
 
 lint: $(LINT) ## run the linters, pinned; the first time builds them (3 min)
 	$(LINT) run --allow-parallel-runners ./...
