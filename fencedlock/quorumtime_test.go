@@ -341,15 +341,18 @@ func TestNoHolderProposesAFenceTwice(t *testing.T) {
 		pass(2 * time.Second)
 		nodes[0].wipe() // one node accepts whatever the waiter proposes, and takes it back
 		var mu sync.Mutex
-		newest := int64(0)
+		type fences struct{ first, last int64 } // a proposal, and what it reserves
+		var seen []fences                       // in any order: one may overtake another
 		nodes[0].fault(func(_ context.Context, c *call) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if c.op == opPropose {
-				if c.proposal <= newest {
-					t.Errorf("proposal %d after %d", c.proposal, newest)
+				for _, f := range seen {
+					if c.proposal <= f.last && c.newest >= f.first {
+						t.Errorf("proposal %d to %d after %v", c.proposal, c.newest, f)
+					}
 				}
-				newest = c.newest
+				seen = append(seen, fences{c.proposal, c.newest})
 			}
 			return nil
 		})
