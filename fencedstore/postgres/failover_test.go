@@ -49,7 +49,7 @@ func TestCommitWhoseAnswerIsLostIsUnknownAndARetryConverges(t *testing.T) {
 // is let in, which nobody can prevent but synchronous replication.
 func TestPromotedStandbyThatLostAClaimSaysSo(t *testing.T) {
 	t.Parallel()
-	primary := testenv.NewPostgres(t)
+	primary := testenv.NewPostgres(t, "-c", "hot_standby=on") // a setting: one of its own, on this machine
 	prepare(t, primary.DirectURL("postgres"))
 	standby := testenv.NewStandby(t, primary)
 	s := newStore(t, openPool(t, primary.DirectURL("postgres")), nil)

@@ -48,7 +48,10 @@ run local -skip Container "${packages[@]}"
 step 'guard on Postgres 17'
 if seventeen=$(engine_postgres fenced-test/postgres17:local); then
 	# in mode auto, tests that kill or configure their server take a local one
-	FENCED_TEST_POSTGRES_URL=$seventeen run auto ./fencedstore/postgres ./migrations/...
+	# pg_dump of this machine is older; in its container, the server does not reach
+	# itself by the port that it is published on
+	FENCED_TEST_POSTGRES_URL=$seventeen run auto -skip '^(TestDumpAndRestoreKeepTheProtection|TestSubscriberReceivesWhatAHolderWrote)$' \
+		./fencedstore/postgres ./migrations/...
 else
 	echo 'test: no Postgres 17: no image fenced-test/postgres17:local, or no engine' | tee -a "$log"
 	case ,${FENCED_TEST_REQUIRE:-}, in *,all,* | *,postgres17,*) status=1 ;; esac
